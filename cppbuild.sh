@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Builds the native library and its tests. A person, Maven and CI call this one script.
+#
+#   ./cppbuild.sh            the static library and its headers, into cppbuild/<platform>
+#   ./cppbuild.sh test       the tests, built and run: coverage, address+undefined, thread sanitizer
+#   ./cppbuild.sh test asan  one of plain, asan, tsan
+#   ./cppbuild.sh tidy       clang-tidy, warnings are errors
+#   ./cppbuild.sh format     clang-format, checked (format-apply: applied)
+#   ./cppbuild.sh clean
+set -euo pipefail
+cd "$(dirname "$0")"
+
+CXX=${CXX:-g++}
+case "$(uname -m)" in
+  x86_64) PLATFORM=linux-x86_64; AVX2=-mavx2 ;;
+  aarch64) PLATFORM=linux-arm64; AVX2= ;;
+  *) echo "cppbuild.sh: no build for $(uname -m); linux-x86_64 and linux-arm64 are known" >&2; exit 1 ;;
+esac
+SOURCE=src/main/cpp
+OUT=cppbuild/$PLATFORM
+WARNINGS="-Wall -Wextra -Wswitch-enum -Werror"
+COMMON="-std=c++20 -pthread -fPIC -fvisibility=hidden -D_GNU_SOURCE -I$SOURCE $WARNINGS"
+JOBS=$(nproc)
+
+sources() { find "$SOURCE" -name '*.cpp' | sort; }
+test_sources() { find src/test/cpp -maxdepth 1 -name '*.cpp' | sort; }
+
+# compile FLAGS OBJECTS_DIR SOURCES...: only what is older than its sources, JOBS at a time.
+compile() {
+  local flags=$1 dir=$2; shift 2
+  mkdir -p "$dir"
+  local file object extra
+  for file in "$@"; do
+    object=$dir/$(echo "$file" | tr / _).o
+    extra=
+    [[ $file == */ChecksumAvx2.cpp ]] && extra=$AVX2
+    if [[ -e $object ]] && [[ -z $(find "$SOURCE" src/test/cpp cppbuild.sh -newer "$object" \
+        \( -name '*.h' -o -path "$file" -o -name cppbuild.sh \) -print -quit 2>/dev/null) ]]; then
+      continue
+    fi
+    echo "$CXX $COMMON $flags $extra -c $file -o $object"
+  done | xargs -P "$JOBS" -I{} sh -c '{}'
+}
+
+objects() { local dir=$1; shift; for file in "$@"; do echo "$dir/$(echo "$file" | tr / _).o"; done; }
+
+build_library() {
+  # shellcheck disable=SC2046
+  compile "-O3 -g" "$OUT/obj" $(sources)
+  mkdir -p "$OUT/lib" "$OUT/include"
+  rm -f "$OUT/lib/libspillway.a"
+  # shellcheck disable=SC2046
+  ar rcs "$OUT/lib/libspillway.a" $(objects "$OUT/obj" $(sources))
+  local include; include=$PWD/$OUT/include
+  (cd "$SOURCE" && find . -name '*.h' -exec cp --parents {} "$include" \;)
+  # liburing goes in statically: the JAR needs no package at run time.
+  cp "$("$CXX" -print-file-name=liburing.a)" "$OUT/lib/"
+}
+
+test_one() {
+  local kind=$1 flags
+  case $kind in
+    plain) flags="-O1 -g --coverage" ;;
+    asan) flags="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" ;;
+    tsan) flags="-O1 -g -fsanitize=thread" ;;
+    *) echo "cppbuild.sh: unknown test build $kind; plain, asan and tsan are known" >&2; exit 1 ;;
+  esac
+  local dir=$OUT/test-$kind
+  # shellcheck disable=SC2046
+  compile "$flags -DSPILLWAY_POISON" "$dir" $(sources) $(test_sources)
+  # shellcheck disable=SC2046
+  "$CXX" -pthread $flags -o "$dir/spillway-test" $(objects "$dir" $(sources) $(test_sources)) \
+    -lgtest -lgmock -luring -ldl
+  find "$dir" -name '*.gcda' -delete
+  echo "== C++ tests, $kind"
+  TSAN_OPTIONS="halt_on_error=1 suppressions=src/test/cpp/tsan.supp" \
+    timeout 300 "$dir/spillway-test" --gtest_brief=1
+  if [[ $kind == plain ]] && command -v gcovr > /dev/null; then
+    echo "== C++ coverage"
+    gcovr --root . --filter "$SOURCE" "$dir" 2> /dev/null | grep -E '\.cpp|\.h|TOTAL|Lines'
+  fi
+}
+
+build_seccomp() {
+  mkdir -p "$OUT/bin"
+  "$CXX" -std=c++20 -O1 $WARNINGS -o "$OUT/bin/deny-io-uring" src/test/cpp/tools/deny_io_uring.cc
+}
+
+case ${1:-install} in
+  install) build_library; build_seccomp ;;
+  test)
+    if [[ $# -gt 1 ]]; then test_one "$2"; else for kind in plain asan tsan; do test_one "$kind"; done; fi ;;
+  tidy)
+    sources | grep -v Avx2 | xargs -P "$JOBS" -n 4 clang-tidy --quiet --warnings-as-errors='*' -- \
+      -std=c++20 -D_GNU_SOURCE -I$SOURCE -Wall -Wextra 2> /dev/null ;;
+  format) { find "$SOURCE" src/test/cpp -name '*.h' -o -name '*.cpp' -o -name '*.cc'; } | xargs clang-format --dry-run --Werror ;;
+  format-apply) { find "$SOURCE" src/test/cpp -name '*.h' -o -name '*.cpp' -o -name '*.cc'; } | xargs clang-format -i ;;
+  clean) rm -rf cppbuild ;;
+  *) sed -n '2,10p' "$0"; exit 1 ;;
+esac

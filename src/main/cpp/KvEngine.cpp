@@ -1,0 +1,419 @@
+#include "KvEngine.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "base/Check.h"
+#include "base/Checksum.h"
+#include "base/Status.h"
+#include "base/Waker.h"
+#include "device/CudaRuntime.h"
+#include "device/DeviceCopier.h"
+#include "disk/BlockFile.h"
+#include "disk/Ring.h"
+#include "lane/LoadLane.h"
+#include "lane/StoreLane.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint32_t kQueueDepthMax = 4096;
+constexpr uint64_t kStagingSlotMultiple = 4096;
+constexpr uint32_t kStagingSlotsMin = 2;
+
+struct OpenPlan {
+  FileOptions file;
+  std::vector<PieceTable> pieces;
+};
+
+// Java has checked the values; what is checked again here is what memory safety rests on.
+OpenPlan readPlan(const char* directory, const char* nameSpace, const OpenRecord& record) {
+  if (record.version != kRecordVersion) {
+    throw OpenError(OpenReason::kConfiguration, 0,
+                    "record version " + std::to_string(record.version) + " from Java, " +
+                        std::to_string(kRecordVersion) + " in the native library: mixed JARs");
+  }
+  CHECK(record.groupCount >= 1 && record.groupCount <= kGroupsMax, "%u groups", record.groupCount);
+  CHECK(record.queueDepth >= 1 && record.queueDepth <= kQueueDepthMax, "depth %u",
+        record.queueDepth);
+  OpenPlan plan;
+  const auto* groups = reinterpret_cast<const GroupRecord*>(&record + 1);
+  const auto* pieces = reinterpret_cast<const PieceRecord*>(groups + record.groupCount);
+  for (uint32_t group = 0; group < record.groupCount; group++) {
+    PieceTable table;
+    table.deviceBlocks = groups[group].deviceBlocks;
+    for (uint32_t piece = 0; piece < groups[group].pieceCount; piece++, pieces++) {
+      table.pieces.push_back(
+          {reinterpret_cast<uint8_t*>(pieces->base), pieces->stride, pieces->bytes});
+      table.payloadBytes += pieces->bytes;
+    }
+    CHECK(table.payloadBytes > 0 && table.payloadBytes <= UINT32_MAX, "group %u", group);
+    plan.file.groups.push_back(
+        {static_cast<uint32_t>(table.payloadBytes), groups[group].blockTokens});
+    plan.pieces.push_back(std::move(table));
+  }
+  plan.file.directory = directory;
+  plan.file.nameSpace = nameSpace;
+  plan.file.rank = record.rank;
+  plan.file.rankCount = record.rankCount;
+  plan.file.fingerprint = record.fingerprint;
+  plan.file.capacityBytes = record.capacityBytes;
+  plan.file.direct = record.direct != 0;
+  plan.file.alignment = record.alignment;
+  plan.file.allocation = static_cast<Allocation>(record.allocation);
+  plan.file.lockWaitNanos = record.lockWaitNanos;
+  return plan;
+}
+
+uint64_t stagingSlotBytesFor(const BlockFile& file) {
+  uint64_t largest = 0;
+  for (const Region& region : file.regions()) {
+    largest = std::max<uint64_t>(largest, region.slotBytes);
+  }
+  return roundUp(largest, std::max<uint64_t>(kStagingSlotMultiple, file.alignment()));
+}
+
+const char* name(PageKind pages) {
+  switch (pages) {
+    case PageKind::kHugeTlb:
+      return "hugetlb";
+    case PageKind::kTransparentHuge:
+      return "thp";
+    case PageKind::kSmall:
+      return "small";
+  }
+  return "unknown";
+}
+
+void fill(int64_t*& target, uint64_t value) {
+  *target++ = static_cast<int64_t>(value);
+}
+
+void fillLane(int64_t*& target, const Lane& lane) {
+  const LaneCounters& lanes = lane.counters();
+  const RingCounters ring = lane.ringCounters();
+  fill(target, lanes.ended);
+  fill(target, lanes.faulted);
+  fill(target, lanes.resumed);
+  fill(target, lanes.retried);
+  fill(target, lanes.strays);
+  fill(target, lanes.inFlightMax);
+  fill(target, lanes.busyNanos);
+  fill(target, lanes.inFlightNanos);
+  fill(target, ring.enters);
+  fill(target, ring.submitRetries);
+  fill(target, ring.overflows);
+}
+
+thread_local std::string threadText;
+
+const char* keep(std::string text) {
+  threadText = std::move(text);
+  return threadText.c_str();
+}
+
+}  // namespace
+
+// What exists between open and close. The lanes use the rest, so they are ended first.
+struct KvEngine::State {
+  State(const char* directory, const char* nameSpace, const OpenRecord& record)
+      : State(readPlan(directory, nameSpace, record), record) {}
+
+  State(OpenPlan plan, const OpenRecord& openRecord)
+      : record(openRecord),
+        pieces(std::move(plan.pieces)),
+        file(plan.file),
+        kind(chooseKind()),
+        store(parts()),
+        load(parts()) {
+    start(store);
+    start(load);
+  }
+
+  EngineKind chooseKind() {
+    const auto asked = static_cast<EngineKind>(record.engineKind);
+    if (asked == EngineKind::kThreads) {
+      kindReason = "asked for";
+      return EngineKind::kThreads;
+    }
+    const std::string refusal = uringRefusal();
+    if (refusal.empty()) return EngineKind::kUring;
+    if (asked == EngineKind::kUring) {
+      throw OpenError(OpenReason::kRing, 0,
+                      "io_uring cannot be used: " + refusal + "; or choose the thread engine");
+    }
+    kindReason = refusal;
+    return EngineKind::kThreads;
+  }
+
+  LaneParts parts() {
+    LaneParts parts;
+    parts.file = &file;
+    parts.groups = &pieces;
+    parts.pollWaker = &pollWaker;
+    parts.stagingSlotBytes = stagingSlotBytesFor(file);
+    // Twice the depth, so that the next requests leave before finished blocks are worked on; fewer
+    // where blocks are so large that the staging bound is met first.
+    const uint64_t affordable = record.stagingBytesMax / parts.stagingSlotBytes;
+    parts.stagingSlots = static_cast<uint32_t>(
+        std::clamp<uint64_t>(affordable, kStagingSlotsMin, uint64_t{2} * record.queueDepth));
+    parts.queueDepth = std::min(record.queueDepth, std::max(1U, parts.stagingSlots - 1));
+    depth = parts.queueDepth;
+    parts.blocksInFlightMax = record.blocksInFlightMax;
+    parts.ring = kind == EngineKind::kUring ? makeUringRing(depth) : makeThreadRing(depth);
+    parts.copier = makeHostCopier(pieces, parts.stagingSlots);
+    return parts;
+  }
+
+  static void start(Lane& lane) {
+    const Status status = lane.open();
+    if (!status.ok()) throw OpenError(OpenReason::kRing, status.error, status.cause);
+  }
+
+  bool inBounds(const DownRecord& down) const {
+    const auto operation = static_cast<Operation>(down.operation);
+    if (operation != Operation::kStore && operation != Operation::kLoad) return false;
+    if (down.group >= pieces.size() || down.path != 0 || down.deadlineNanos != 0) return false;
+    return down.slot < file.regions()[down.group].slotCount &&
+           down.deviceBlock < pieces[down.group].deviceBlocks;
+  }
+
+  bool isStore(const DownRecord& down) const {
+    return static_cast<Operation>(down.operation) == Operation::kStore;
+  }
+
+  const OpenRecord record;
+  std::vector<PieceTable> pieces;
+  BlockFile file;
+  Waker pollWaker;
+  std::string kindReason;
+  uint32_t depth = 0;
+  EngineKind kind;
+  StoreLane store;
+  LoadLane load;
+  // Blocks accepted and not yet polled, by lane; the worker's thread only.
+  uint32_t storesOutstanding = 0;
+  uint32_t loadsOutstanding = 0;
+};
+
+KvEngine::KvEngine() : state_(nullptr) {}
+
+KvEngine::~KvEngine() {
+  CHECK(state_ == nullptr || closed_ || leaked_, "an engine is destroyed open, queue depth %u",
+        state_->depth);
+  if (!leaked_) delete state_;
+}
+
+int32_t KvEngine::open(const char* directory, const char* nameSpace, const OpenRecord* record) {
+  try {
+    state_ = new State(directory, nameSpace, *record);
+    return 0;
+  } catch (const OpenError& failure) {
+    message_ = failure.what();
+    error_ = failure.error();
+    return static_cast<int32_t>(failure.reason());
+  } catch (const std::bad_alloc&) {
+    message_ = "host memory ran out while opening";
+    return static_cast<int32_t>(OpenReason::kHostMemory);
+  }
+}
+
+const char* KvEngine::message() const {
+  return message_.c_str();
+}
+
+int32_t KvEngine::error() const {
+  return error_;
+}
+
+int32_t KvEngine::submit(const DownRecord* records, int32_t count) {
+  if (state_ == nullptr || closed_ || leaked_) return kClosed;
+  State& state = *state_;
+  for (int32_t i = 0; i < count; i++) {
+    if (!state.inBounds(records[i])) return -i - 1;
+  }
+  int32_t accepted = 0;
+  for (; accepted < count; accepted++) {
+    const bool store = state.isStore(records[accepted]);
+    uint32_t& outstanding = store ? state.storesOutstanding : state.loadsOutstanding;
+    if (outstanding == state.record.blocksInFlightMax) break;
+    Lane& lane = store ? static_cast<Lane&>(state.store) : state.load;
+    const bool pushed = lane.submit(records[accepted]);
+    CHECK(pushed, "queue full with %u blocks outstanding", outstanding);
+    outstanding++;
+  }
+  state.store.submitted();
+  state.load.submitted();
+  return accepted;
+}
+
+int32_t KvEngine::poll(UpRecord* target, int32_t capacity) {
+  if (state_ == nullptr) return 0;
+  const auto room = static_cast<size_t>(capacity);
+  const size_t loads = state_->load.poll({target, room});
+  const size_t stores = state_->store.poll({target + loads, room - loads});
+  state_->loadsOutstanding -= static_cast<uint32_t>(loads);
+  state_->storesOutstanding -= static_cast<uint32_t>(stores);
+  return static_cast<int32_t>(loads + stores);
+}
+
+void KvEngine::await(int64_t nanos) {
+  if (state_ == nullptr) return;
+  Waker& waker = state_->pollWaker;
+  waker.prepare();
+  if (state_->load.hasEndings() || state_->store.hasEndings()) {
+    waker.cancel();
+    return;
+  }
+  waker.await(nanos);
+}
+
+void KvEngine::wake() {
+  if (state_ != nullptr) state_->pollWaker.signal();
+}
+
+int32_t KvEngine::broken() const {
+  if (state_ == nullptr) return 0;
+  return state_->store.broken() || state_->load.broken() ? 1 : 0;
+}
+
+const char* KvEngine::describe() {
+  std::ostringstream text;
+  if (state_ != nullptr) {
+    const State& state = *state_;
+    const RingMode& mode = state.load.ringMode();
+    text << "kind=" << (state.kind == EngineKind::kUring ? "uring" : "threads") << "\n"
+         << "kindReason=" << state.kindReason << "\n"
+         << "direct=" << state.file.direct() << "\n"
+         << "registered=" << mode.registeredBuffers << "\n"
+         << "registeredFile=" << mode.registeredFile << "\n"
+         << "singleIssuer=" << mode.singleIssuer << "\n"
+         << "deferTaskrun=" << mode.deferTaskrun << "\n"
+         << "alignment=" << state.file.alignment() << "\n"
+         << "fileSystem=" << state.file.fileSystem() << "\n"
+         << "path=" << state.file.path() << "\n"
+         << "fileBytes=" << state.file.fileBytes() << "\n"
+         << "epoch=" << state.file.epoch() << "\n"
+         << "queueDepth=" << state.depth << "\n"
+         << "stagingSlots=" << state.load.stagingSlots() << "\n"
+         << "stagingBytes=" << state.load.stagingSlots() * stagingSlotBytesFor(state.file) << "\n"
+         << "stagingPages=" << name(state.load.stagingPages()) << "\n"
+         << "checksum=" << checksumKernel() << "\n";
+    for (size_t group = 0; group < state.file.regions().size(); group++) {
+      const Region& region = state.file.regions()[group];
+      text << "slotCount." << group << "=" << region.slotCount << "\n"
+           << "slotBytes." << group << "=" << region.slotBytes << "\n";
+    }
+    std::istringstream notices(state.file.notice() + "\n" + mode.notice);
+    for (std::string line; std::getline(notices, line);) {
+      if (!line.empty()) text << "notice=" << line << "\n";
+    }
+    if (broken() != 0) {
+      const Lane& lane = state.store.broken() ? static_cast<const Lane&>(state.store) : state.load;
+      text << "cause=" << lane.cause().cause << "\n";
+    }
+  }
+  description_ = text.str();
+  return description_.c_str();
+}
+
+void KvEngine::counters(int64_t* target) const {
+  std::fill(target, target + kCounterCount, 0);
+  if (state_ == nullptr) return;
+  fillLane(target, state_->store);
+  fillLane(target, state_->load);
+}
+
+int32_t KvEngine::close(int64_t nanos) {
+  if (state_ == nullptr || closed_ || leaked_) return leaked_ ? 1 : 0;
+  state_->store.close();
+  state_->load.close();
+  const int64_t until = monotonicNanos() + nanos;
+  const bool stores = state_->store.join(std::max<int64_t>(0, until - monotonicNanos()));
+  const bool loads = state_->load.join(std::max<int64_t>(0, until - monotonicNanos()));
+  closed_ = stores && loads;
+  leaked_ = !closed_;
+  return leaked_ ? 1 : 0;
+}
+
+void recordLayout(int64_t* target, int32_t count) {
+  const std::array<size_t, 38> layout = {
+      sizeof(DownRecord),
+      offsetof(DownRecord, ticket),
+      offsetof(DownRecord, operation),
+      offsetof(DownRecord, group),
+      offsetof(DownRecord, deviceBlock),
+      offsetof(DownRecord, slot),
+      offsetof(DownRecord, path),
+      offsetof(DownRecord, checksumSeed),
+      offsetof(DownRecord, expectedChecksum),
+      offsetof(DownRecord, deadlineNanos),
+      offsetof(DownRecord, eventAddress),
+      offsetof(DownRecord, eventValue),
+      sizeof(UpRecord),
+      offsetof(UpRecord, ticket),
+      offsetof(UpRecord, kind),
+      offsetof(UpRecord, outcome),
+      offsetof(UpRecord, error),
+      offsetof(UpRecord, stage),
+      offsetof(UpRecord, attempts),
+      offsetof(UpRecord, bytesDone),
+      offsetof(UpRecord, checksum),
+      offsetof(UpRecord, queuedNanos),
+      offsetof(UpRecord, ioNanos),
+      offsetof(UpRecord, verifyNanos),
+      offsetof(UpRecord, copyNanos),
+      sizeof(OpenRecord),
+      offsetof(OpenRecord, capacityBytes),
+      offsetof(OpenRecord, stagingBytesMax),
+      offsetof(OpenRecord, queueDepth),
+      offsetof(OpenRecord, engineKind),
+      offsetof(OpenRecord, direct),
+      offsetof(OpenRecord, alignment),
+      offsetof(OpenRecord, allocation),
+      offsetof(OpenRecord, blocksInFlightMax),
+      offsetof(OpenRecord, fingerprint),
+      offsetof(OpenRecord, lockWaitNanos),
+      sizeof(GroupRecord),
+      sizeof(PieceRecord),
+  };
+  CHECK(static_cast<size_t>(count) == layout.size(), "%d of %zu numbers", count, layout.size());
+  for (size_t i = 0; i < layout.size(); i++) target[i] = static_cast<int64_t>(layout[i]);
+}
+
+const char* uringRefusalText() {
+  return keep(uringRefusal());
+}
+
+const char* cudaText() {
+  return keep(probeCuda().text);
+}
+
+int64_t mapHostMemory(int64_t bytes) {
+  try {
+    HostMemory memory(static_cast<uint64_t>(bytes), "use fewer or smaller device blocks");
+    const auto address = reinterpret_cast<int64_t>(memory.data());
+    memory.leak();
+    return address;
+  } catch (const OpenError& failure) {
+    keep(failure.what());
+    return 0;
+  }
+}
+
+void unmapHostMemory(int64_t address, int64_t bytes) {
+  constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
+  munmap(reinterpret_cast<void*>(address), roundUp(static_cast<uint64_t>(bytes), kHugePageBytes));
+}
+
+const char* memoryFailure() {
+  return threadText.c_str();
+}
+
+}  // namespace spillway

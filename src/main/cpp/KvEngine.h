@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/Records.h"
+
+namespace spillway {
+
+class HostMemory;
+
+// The engine of one rank: a block file, a store lane and a load lane. The only header that JavaCPP
+// reads. OPEN -> DRAINING -> CLOSED; any -> BROKEN, sticky, with the first cause kept.
+//
+// submit(), poll() and await() belong to one thread at a time, the worker's; wake(), describe() and
+// counters() may be called from any. Nothing here throws.
+class KvEngine {
+ public:
+  KvEngine();
+  ~KvEngine();
+  KvEngine(const KvEngine&) = delete;
+  KvEngine& operator=(const KvEngine&) = delete;
+
+  // 0, or the OpenReason; then message() says what was wrong, the value, and what would be right,
+  // and error() has the errno or 0. The record is followed by its groups and pieces.
+  int32_t open(const char* directory, const char* nameSpace, const OpenRecord* record);
+  const char* message() const;
+  int32_t error() const;
+
+  // Takes the leading records for which there is room and answers how many. A negative answer -n-1
+  // means that record n is out of bounds and none was taken; kClosed, that the engine is not open.
+  int32_t submit(const DownRecord* records, int32_t count);
+  // Writes the endings that are there, up to `capacity`, and answers how many. Never waits.
+  int32_t poll(UpRecord* target, int32_t capacity);
+  // Sleeps until there is an ending to poll, wake() is called or `nanos` have passed.
+  void await(int64_t nanos);
+  void wake();
+
+  // 1 once a failure of ring or device has ended the engine; message() then has its cause.
+  int32_t broken() const;
+  // Lines "key=value" with what was decided at open. Valid until the next call.
+  const char* describe();
+  // Fills kCounterCount numbers: those of the store lane, then those of the load lane.
+  void counters(int64_t* target) const;
+
+  // Cancels what has not started, waits for what has, and closes; the endings can still be polled.
+  // 0, or 1 when the kernel or the device still owned memory after `nanos`: then memory, ring, file
+  // and lock are kept for ever. The destructor releases what a clean close left.
+  int32_t close(int64_t nanos);
+
+  static constexpr int32_t kClosed = INT32_MIN;
+  static constexpr int32_t kLaneCounterCount = 11;
+  static constexpr int32_t kCounterCount = 2 * kLaneCounterCount;
+
+ private:
+  struct State;
+  State* state_;
+  std::string message_;
+  std::string description_;
+  int32_t error_ = 0;
+  bool closed_ = false;
+  bool leaked_ = false;
+};
+
+// Offsets and sizes of the records, in the order that RecordLayout.java checks them.
+void recordLayout(int64_t* target, int32_t count);
+
+// Why io_uring cannot be used here, or "".
+const char* uringRefusalText();
+// What was found of CUDA here.
+const char* cudaText();
+
+// Huge-page host memory for device doubles: an address, or 0 with the reason in memoryFailure().
+int64_t mapHostMemory(int64_t bytes);
+void unmapHostMemory(int64_t address, int64_t bytes);
+const char* memoryFailure();
+
+}  // namespace spillway

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// The records that cross the JNI line, little endian, in memory that Java views as a ByteBuffer.
+// RecordLayout.java holds the same offsets and compares them with recordLayout() when it loads.
+// They may change before 1.0; a record of another version is refused by its number.
+
+namespace spillway {
+
+constexpr uint32_t kRecordVersion = 1;
+
+enum class Operation : uint16_t {
+  kStore = 1,
+  kLoad = 2,
+};
+
+// Down: one block to move. `eventAddress` names a 64-bit sequence word; the copy of a store, or the
+// copy onto the device of a load, starts once the word has reached `eventValue` (address 0: now).
+struct DownRecord {
+  uint64_t ticket;
+  uint16_t operation;
+  uint16_t group;
+  uint32_t deviceBlock;
+  uint32_t slot;
+  uint32_t path;
+  uint64_t checksumSeed;
+  uint64_t expectedChecksum;
+  uint64_t deadlineNanos;
+  uint64_t eventAddress;
+  uint64_t eventValue;
+};
+static_assert(sizeof(DownRecord) == 64);
+
+// Bits of UpRecord::kind.
+constexpr uint16_t kEnded = 1;  // the outcome is known
+constexpr uint16_t kQuiet = 2;  // neither kernel nor device can touch the block's memory any more
+
+// Up: how one block ended. Nanoseconds are those spent in each stage.
+struct UpRecord {
+  uint64_t ticket;
+  uint16_t kind;
+  uint16_t outcome;
+  int32_t error;
+  uint16_t stage;
+  uint16_t attempts;
+  uint32_t bytesDone;
+  uint64_t checksum;
+  uint64_t queuedNanos;
+  uint64_t ioNanos;
+  uint64_t verifyNanos;
+  uint64_t copyNanos;
+};
+static_assert(sizeof(UpRecord) == 64);
+
+enum class EngineKind : uint32_t { kAuto = 0, kUring = 1, kThreads = 2 };
+enum class Allocation : uint32_t { kPreallocate = 0, kZeroFill = 1, kSparse = 2 };
+
+// What an engine is opened with, followed in memory by `groupCount` GroupRecords and then by the
+// PieceRecords of all groups, in order.
+struct OpenRecord {
+  uint32_t version;
+  uint32_t rank;
+  uint32_t rankCount;
+  uint32_t groupCount;
+  uint64_t capacityBytes;
+  uint64_t stagingBytesMax;  // per lane
+  uint32_t queueDepth;
+  uint32_t engineKind;
+  uint32_t direct;     // 1: O_DIRECT, 0: the page cache was asked for
+  uint32_t alignment;  // 0: ask the kernel
+  uint32_t allocation;
+  uint32_t blocksInFlightMax;
+  uint64_t fingerprint;
+  uint64_t lockWaitNanos;
+};
+static_assert(sizeof(OpenRecord) == 72);
+
+struct GroupRecord {
+  uint32_t blockTokens;
+  uint32_t pieceCount;
+  uint64_t deviceBlocks;
+};
+static_assert(sizeof(GroupRecord) == 16);
+
+// Bytes of one block in one tensor: block b lies at base + b * stride.
+struct PieceRecord {
+  uint64_t base;
+  uint64_t stride;
+  uint64_t bytes;
+};
+static_assert(sizeof(PieceRecord) == 24);
+
+}  // namespace spillway

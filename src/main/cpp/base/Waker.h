@@ -1,0 +1,36 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace spillway {
+
+// Lets one thread sleep until another has something for it, at the price of one atomic exchange
+// where nobody sleeps. Usage by the sleeper: prepare(), look once more, then await() or cancel().
+class Waker {
+ public:
+  Waker();
+  ~Waker();
+  Waker(const Waker&) = delete;
+  Waker& operator=(const Waker&) = delete;
+
+  void prepare() { sleeping_.store(true, std::memory_order_seq_cst); }
+  void cancel() { sleeping_.store(false, std::memory_order_seq_cst); }
+  // Sleeps until notify() or until `nanos` have passed (negative: without bound).
+  void await(int64_t nanos);
+
+  // Any thread, after it has published what it has to say.
+  void notify() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false)) signal();
+  }
+  // Any thread: wakes the next await() even where nobody sleeps yet.
+  void signal();
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+  std::atomic<bool> sleeping_{false};
+};
+
+}  // namespace spillway

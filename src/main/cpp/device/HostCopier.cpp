@@ -1,0 +1,93 @@
+#include <atomic>
+#include <cstring>
+
+#include "base/Check.h"
+#include "device/DeviceCopier.h"
+
+namespace spillway {
+namespace {
+
+class HostCopier final : public DeviceCopier {
+ public:
+  HostCopier(const std::vector<PieceTable>& groups, uint32_t pendingMax) : groups_(groups) {
+    waiting_.reserve(pendingMax);
+    finished_.reserve(pendingMax);
+  }
+
+  Status attach() override { return Status::well(); }
+
+  Status start(const CopyRequest& request) override {
+    CHECK(pending() < waiting_.capacity(), "%u copies pending of %zu", pending(),
+          waiting_.capacity());
+    if (reached(request.after)) {
+      copy(request);
+    } else {
+      waiting_.push_back(request);
+    }
+    return Status::well();
+  }
+
+  Status reap(std::span<uint32_t> tokens, uint32_t& count) override {
+    startReached();
+    count = 0;
+    while (count < tokens.size() && !finished_.empty()) {
+      tokens[count++] = finished_.back();
+      finished_.pop_back();
+    }
+    return Status::well();
+  }
+
+  uint32_t pending() const override {
+    return static_cast<uint32_t>(waiting_.size() + finished_.size());
+  }
+
+ private:
+  static bool reached(const CopyEvent& event) {
+    if (event.address == 0) return true;
+    // The address was given by the caller of store or load as that of an aligned 64-bit word.
+    auto* word = reinterpret_cast<std::atomic<uint64_t>*>(event.address);
+    return word->load(std::memory_order_acquire) >= event.value;
+  }
+
+  void startReached() {
+    size_t kept = 0;
+    for (const CopyRequest& request : waiting_) {
+      if (reached(request.after)) {
+        copy(request);
+      } else {
+        waiting_[kept++] = request;
+      }
+    }
+    waiting_.resize(kept);
+  }
+
+  void copy(const CopyRequest& request) {
+    const PieceTable& table = groups_[request.group.index];
+    CHECK(request.block.index < table.deviceBlocks, "device block %u of %lu", request.block.index,
+          static_cast<unsigned long>(table.deviceBlocks));
+    uint8_t* staging = request.staging;
+    for (const Piece& piece : table.pieces) {
+      uint8_t* device = piece.base + request.block.index * piece.stride;
+      if (request.direction == CopyDirection::kToHost) {
+        std::memcpy(staging, device, piece.bytes);
+      } else {
+        std::memcpy(device, staging, piece.bytes);
+      }
+      staging += piece.bytes;
+    }
+    finished_.push_back(request.token);
+  }
+
+  const std::vector<PieceTable>& groups_;
+  std::vector<CopyRequest> waiting_;
+  std::vector<uint32_t> finished_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceCopier> makeHostCopier(const std::vector<PieceTable>& groups,
+                                             uint32_t pendingMax) {
+  return std::make_unique<HostCopier>(groups, pendingMax);
+}
+
+}  // namespace spillway

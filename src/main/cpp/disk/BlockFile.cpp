@@ -1,0 +1,492 @@
+#include "disk/BlockFile.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "base/Check.h"
+#include "base/Clock.h"
+#include "base/Status.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kHeaderBytesMin = 65536;
+// Large enough, and aligned enough, for a direct transfer on any file system that we know.
+constexpr uint64_t kUnitBytes = 65536;
+constexpr uint32_t kPageBytes = 4096;
+constexpr uint32_t kAlignmentMax = 1U << 20;
+constexpr uint64_t kZeroFillBytes = uint64_t{1} << 20;
+
+std::string errnoText(int error) {
+  return std::string(strerrorname_np(error)) + ", " + strerrordesc_np(error);
+}
+
+[[noreturn]] void fail(OpenReason reason, int error, const std::string& message) {
+  throw OpenError(reason, error, error == 0 ? message : message + ": " + errnoText(error));
+}
+
+OpenReason pathReason(int error) {
+  switch (error) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return OpenReason::kPermission;
+    case ELOOP:
+      return OpenReason::kSymlink;
+    case ENOSPC:
+    case EDQUOT:
+      return OpenReason::kSpace;
+    default:
+      return OpenReason::kPath;
+  }
+}
+
+struct FileSystemName {
+  uint64_t magic;
+  const char* name;
+};
+constexpr uint64_t kXfsMagic = 0x58465342;
+constexpr uint64_t kZfsMagic = 0x2fc12fc1;
+constexpr uint64_t kBcachefsMagic = 0xca451a4e;
+constexpr FileSystemName kFileSystems[] = {
+    {EXT4_SUPER_MAGIC, "ext4"},   {kXfsMagic, "xfs"},           {TMPFS_MAGIC, "tmpfs"},
+    {RAMFS_MAGIC, "ramfs"},       {BTRFS_SUPER_MAGIC, "btrfs"}, {OVERLAYFS_SUPER_MAGIC, "overlay"},
+    {FUSE_SUPER_MAGIC, "fuse"},   {NFS_SUPER_MAGIC, "nfs"},     {kZfsMagic, "zfs"},
+    {kBcachefsMagic, "bcachefs"},
+};
+
+std::string fileSystemName(uint64_t magic) {
+  for (const FileSystemName& known : kFileSystems) {
+    if (known.magic == magic) return known.name;
+  }
+  std::ostringstream text;
+  text << "0x" << std::hex << magic;
+  return text.str();
+}
+
+struct FreeBytes {
+  void operator()(uint8_t* bytes) const { std::free(bytes); }
+};
+using AlignedBytes = std::unique_ptr<uint8_t, FreeBytes>;
+
+AlignedBytes alignedBytes(uint64_t bytes) {
+  AlignedBytes memory(static_cast<uint8_t*>(std::aligned_alloc(kUnitBytes, bytes)));
+  if (!memory) fail(OpenReason::kHostMemory, ENOMEM, std::to_string(bytes) + " bytes of buffer");
+  std::memset(memory.get(), 0, bytes);
+  return memory;
+}
+
+// Start time of a process in clock ticks since boot, 0 where there is no such process.
+uint64_t startTimeOf(uint64_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t nameEnd = line.rfind(')');
+  if (nameEnd == std::string::npos) return 0;
+  std::istringstream fields(line.substr(nameEnd + 1));
+  std::string field;
+  for (int i = 0; i < 19; i++) fields >> field;  // state is field 3, start time field 22
+  uint64_t ticks = 0;
+  fields >> ticks;
+  return ticks;
+}
+
+bool kernelAlignment(int file, uint32_t& memory, uint32_t& offset) {
+  struct statx status {};
+  if (statx(file, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) != 0) return false;
+  if ((status.stx_mask & STATX_DIOALIGN) == 0) return false;
+  memory = status.stx_dio_mem_align;
+  offset = status.stx_dio_offset_align;
+  return true;
+}
+
+// Logical block size of the device under the file, 0 where there is none to ask.
+uint32_t logicalBlockBytes(int file) {
+  struct stat status {};
+  if (fstat(file, &status) != 0) return 0;
+  const std::string device = "/sys/dev/block/" + std::to_string(major(status.st_dev)) + ":" +
+                             std::to_string(minor(status.st_dev));
+  for (const char* queue : {"/queue/logical_block_size", "/../queue/logical_block_size"}) {
+    std::ifstream value(device + queue);
+    uint32_t bytes = 0;
+    if (value >> bytes) return bytes;
+  }
+  return 0;
+}
+
+ssize_t readWhole(int file, uint8_t* data, uint64_t bytes, uint64_t offset) {
+  ssize_t moved = -1;
+  do {
+    moved = pread(file, data, bytes, static_cast<off_t>(offset));
+  } while (moved < 0 && errno == EINTR);
+  return moved;
+}
+
+ssize_t writeWhole(int file, const uint8_t* data, uint64_t bytes, uint64_t offset) {
+  ssize_t moved = -1;
+  do {
+    moved = pwrite(file, data, bytes, static_cast<off_t>(offset));
+  } while (moved < 0 && errno == EINTR);
+  return moved;
+}
+
+// The superblock at an offset, empty where there are not that many bytes.
+Superblock readSuperblock(int file, uint64_t offset) {
+  Superblock superblock{};
+  const AlignedBytes bytes = alignedBytes(kUnitBytes);
+  const ssize_t moved = readWhole(file, bytes.get(), kUnitBytes, offset);
+  if (moved >= static_cast<ssize_t>(sizeof(superblock))) {
+    std::memcpy(&superblock, bytes.get(), sizeof(superblock));
+  }
+  return superblock;
+}
+
+bool blank(const Superblock& superblock) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&superblock);
+  return std::all_of(bytes, bytes + sizeof(superblock), [](uint8_t byte) { return byte == 0; });
+}
+
+std::string ownerText(const Superblock& superblock) {
+  if (superblock.ownerPid == static_cast<uint64_t>(getpid())) {
+    return "this process (pid " + std::to_string(superblock.ownerPid) +
+           ") has it open already, or closed it while the kernel still owned its memory";
+  }
+  return "pid " + std::to_string(superblock.ownerPid) + " has it open";
+}
+
+bool ownerLives(const Superblock& superblock) {
+  return superblock.ownerPid != 0 && startTimeOf(superblock.ownerPid) == superblock.ownerStart;
+}
+
+void makeDirectory(const std::string& directory) {
+  std::error_code error;
+  if (std::filesystem::is_symlink(directory, error)) {
+    fail(OpenReason::kSymlink, 0,
+         directory + " is a symbolic link; give the directory that it points to, " +
+             std::filesystem::read_symlink(directory, error).string());
+  }
+  std::filesystem::create_directories(directory, error);
+  if (error)
+    fail(pathReason(error.value()), error.value(), "cannot make the directory " + directory);
+}
+
+}  // namespace
+
+const FileCalls& realFileCalls() {
+  static const FileCalls calls{::fallocate, kernelAlignment};
+  return calls;
+}
+
+BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls) {
+  makeDirectory(options.directory);
+  path_ = options.directory + "/rank-" + std::to_string(options.rank) + "-of-" +
+          std::to_string(options.rankCount) + ".blocks";
+  try {
+    openFile(options);
+    checkOurs();
+    lock(options.lockWaitNanos);
+    chooseAlignment(options, calls);
+    layOut(options);
+    adopt(options);
+    allocate(options, calls);
+    probe();
+    Superblock superblock = wanted(options);
+    superblock.epoch = ++epoch_;
+    writeSuperblock(superblock);
+  } catch (...) {
+    releaseFile(true);
+    throw;
+  }
+}
+
+BlockFile::~BlockFile() {
+  releaseFile(false);
+}
+
+void BlockFile::releaseFile(bool failed) {
+  if (file_ < 0) return;
+  if (failed && created_) unlink(path_.c_str());
+  close(file_);
+  file_ = -1;
+}
+
+void BlockFile::openFile(const FileOptions& options) {
+  struct statfs status {};
+  if (statfs(options.directory.c_str(), &status) != 0) {
+    fail(pathReason(errno), errno, options.directory);
+  }
+  const auto magic = static_cast<uint64_t>(status.f_type);
+  fileSystem_ = fileSystemName(magic);
+  memoryBacked_ = magic == TMPFS_MAGIC || magic == RAMFS_MAGIC;
+  direct_ = options.direct && !memoryBacked_;
+  if (memoryBacked_) {
+    say(options.directory + " is " + fileSystem_ + ": blocks lie in memory, not on a disk");
+  }
+  const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (direct_ ? O_DIRECT : 0);
+  file_ = open(path_.c_str(), flags);
+  if (file_ < 0 && errno == ENOENT) {
+    file_ = open(path_.c_str(), flags | O_CREAT | O_EXCL, 0600);
+    created_ = file_ >= 0;
+  }
+  if (file_ >= 0) return;
+  if (errno == EINVAL && direct_) {
+    fail(OpenReason::kDirectIo, EINVAL,
+         path_ + " cannot be opened for direct I/O on " + fileSystem_ +
+             "; use another file system, or ask for the page cache (directIo false)");
+  }
+  const int error = errno;
+  fail(pathReason(error), error,
+       (error == ELOOP ? "a symbolic link is not followed: " : "") + path_);
+}
+
+void BlockFile::checkOurs() const {
+  struct stat status {};
+  if (fstat(file_, &status) != 0) fail(OpenReason::kPath, errno, path_);
+  if (!S_ISREG(status.st_mode)) fail(OpenReason::kPath, 0, path_ + " is not a regular file");
+  if (status.st_uid != geteuid()) {
+    fail(OpenReason::kPermission, 0,
+         path_ + " belongs to user " + std::to_string(status.st_uid) + ", this process is user " +
+             std::to_string(geteuid()));
+  }
+  if (fchmod(file_, 0600) != 0) fail(OpenReason::kPermission, errno, "mode 0600 on " + path_);
+}
+
+// An open file description lock, on the very descriptor that the ring uses: it dies with the last
+// request in flight, not before. So after a kill the lock may be held for seconds by nobody, and is
+// waited for; the lock of a living owner is not.
+void BlockFile::lock(uint64_t waitNanos) {
+  const int64_t until = monotonicNanos() + static_cast<int64_t>(waitNanos);
+  while (true) {
+    struct flock whole {};
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    if (fcntl(file_, F_OFD_SETLK, &whole) == 0) return;
+    if (errno != EAGAIN && errno != EACCES)
+      fail(OpenReason::kLocked, errno, "cannot lock " + path_);
+    const Superblock superblock = readSuperblock(file_, 0);
+    if (ownerLives(superblock)) {
+      fail(OpenReason::kLocked, 0,
+           path_ + " is locked: " + ownerText(superblock) + "; one engine a rank and directory");
+    }
+    if (monotonicNanos() >= until) {
+      fail(OpenReason::kLocked, 0,
+           path_ + " is still locked by requests in flight of a process that ended (pid " +
+               std::to_string(superblock.ownerPid) + ")");
+    }
+    const timespec pause{0, 20'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+// The largest of what file system, device and page ask for. What the kernel says is a floor for an
+// alignment given by hand as well.
+void BlockFile::chooseAlignment(const FileOptions& options, const FileCalls& calls) {
+  if (!direct_) {
+    alignment_ = memoryBacked_ ? std::max(options.alignment, kPageBytes) : 1;
+    return;
+  }
+  uint32_t memory = 0;
+  uint32_t offset = 0;
+  const bool told = calls.directAlignment(file_, memory, offset);
+  if (told && offset == 0) {
+    fail(OpenReason::kDirectIo, 0,
+         fileSystem_ + " does no direct I/O on " + path_ +
+             "; use another file system, or ask for the page cache (directIo false)");
+  }
+  const uint32_t floor = std::max({memory, offset, told ? 0 : logicalBlockBytes(file_), 1U});
+  const uint32_t chosen = options.alignment != 0 ? options.alignment : std::max(floor, kPageBytes);
+  if (!std::has_single_bit(chosen) || chosen < floor || chosen > kAlignmentMax) {
+    fail(OpenReason::kConfiguration, 0,
+         "alignment " + std::to_string(chosen) + " for " + path_ + ": a power of two from " +
+             std::to_string(floor) + " (what " + fileSystem_ + " asks for) to " +
+             std::to_string(kAlignmentMax) + " would be right");
+  }
+  alignment_ = chosen;
+}
+
+// Slots of all groups cover the same number of tokens: capacity / sum of slot bytes a token.
+void BlockFile::layOut(const FileOptions& options) {
+  headerBytes_ = std::max<uint64_t>(kHeaderBytesMin, uint64_t{4} * alignment_);
+  double bytesPerToken = 0;
+  for (const GroupShape& group : options.groups) {
+    const uint64_t slotBytes = roundUp(group.payloadBytes, alignment_);
+    bytesPerToken += static_cast<double>(slotBytes) / group.blockTokens;
+  }
+  const double tokens = static_cast<double>(options.capacityBytes) / bytesPerToken;
+  uint64_t at = headerBytes_;
+  for (const GroupShape& group : options.groups) {
+    Region region;
+    region.offset = roundUp(at, alignment_);
+    region.slotBytes = static_cast<uint32_t>(roundUp(group.payloadBytes, alignment_));
+    region.payloadBytes = group.payloadBytes;
+    // The tiny addend repairs a quotient that rounding left just below a whole number.
+    region.slotCount = static_cast<uint64_t>(tokens / group.blockTokens + 1e-6);
+    if (region.slotCount == 0 || region.slotCount >= DiskSlot::kNone) {
+      fail(OpenReason::kConfiguration, 0,
+           "capacity " + std::to_string(options.capacityBytes) + " bytes gives " +
+               std::to_string(region.slotCount) + " slots of " + std::to_string(region.slotBytes) +
+               " bytes (alignment " + std::to_string(alignment_) + ") for group " +
+               std::to_string(regions_.size()) + "; from 1 to 4294967294 would be right");
+    }
+    at = region.offset + region.slotCount * region.slotBytes;
+    regions_.push_back(region);
+  }
+  fileBytes_ = roundUp(at, alignment_);
+}
+
+Superblock BlockFile::wanted(const FileOptions& options) const {
+  Superblock superblock{};
+  superblock.alignment = alignment_;
+  superblock.fingerprint = options.fingerprint;
+  superblock.rank = options.rank;
+  superblock.rankCount = options.rankCount;
+  superblock.groupCount = static_cast<uint32_t>(options.groups.size());
+  superblock.headerBytes = static_cast<uint32_t>(headerBytes_);
+  superblock.ownerPid = static_cast<uint64_t>(getpid());
+  superblock.ownerStart = startTimeOf(superblock.ownerPid);
+  options.nameSpace.copy(superblock.nameSpace.data(), kNameSpaceBytesMax);
+  for (size_t group = 0; group < regions_.size(); group++) {
+    const Region& region = regions_[group];
+    superblock.regions[group] = {region.offset,
+                                 region.slotCount,
+                                 region.slotBytes,
+                                 region.payloadBytes,
+                                 options.groups[group].blockTokens,
+                                 0};
+  }
+  return superblock;
+}
+
+// Takes over a file that an earlier owner of the same layout left; refuses any other.
+void BlockFile::adopt(const FileOptions& options) {
+  if (created_) return;
+  const Superblock first = readSuperblock(file_, 0);
+  const Superblock second = readSuperblock(file_, headerBytes_ / 4);
+  if (!intact(first) && !intact(second)) {
+    if (blank(first) && blank(second)) return;  // an open that was cut short before its superblock
+    fail(OpenReason::kLayout, 0,
+         path_ + " is not a Spillway block file, or its superblock is damaged; move it away");
+  }
+  const bool firstCounts = intact(first) && (!intact(second) || first.epoch >= second.epoch);
+  const Superblock& found = firstCounts ? first : second;
+  if (const auto text = difference(found, wanted(options))) {
+    fail(OpenReason::kLayout, 0, path_ + " holds another layout: " + *text);
+  }
+  epoch_ = found.epoch;
+}
+
+void BlockFile::allocate(const FileOptions& options, const FileCalls& calls) {
+  const auto bytes = static_cast<off_t>(fileBytes_);
+  struct stat status {};
+  if (fstat(file_, &status) != 0) fail(OpenReason::kPath, errno, path_);
+  if (status.st_size > bytes || options.allocation != Allocation::kPreallocate) {
+    if (ftruncate(file_, bytes) != 0) fail(pathReason(errno), errno, "size of " + path_);
+  }
+  switch (options.allocation) {
+    case Allocation::kPreallocate: {
+      int result = 0;
+      do {
+        result = calls.fallocate(file_, 0, 0, bytes);
+      } while (result != 0 && errno == EINTR);
+      if (result == 0) return;
+      const int error = errno;
+      if (error == ENOSPC || error == EDQUOT) {
+        struct statfs space {};
+        fstatfs(file_, &space);
+        fail(OpenReason::kSpace, error,
+             path_ + " needs " + std::to_string(fileBytes_) + " bytes, " +
+                 std::to_string(space.f_bavail * static_cast<uint64_t>(space.f_bsize)) +
+                 " are free; lower the capacity");
+      }
+      fail(OpenReason::kSpace, error,
+           fileSystem_ + " cannot reserve space for " + path_ +
+               "; ask for zero-filled or sparse allocation");
+    }
+    case Allocation::kZeroFill:
+      say("space of " + path_ + " is reserved by writing zeros");
+      return zeroFill();
+    case Allocation::kSparse:
+      say("space of " + path_ + " is not reserved: a full disk will show at some later store");
+      return;
+  }
+}
+
+void BlockFile::zeroFill() {
+  const AlignedBytes zeros = alignedBytes(kZeroFillBytes);
+  for (uint64_t at = headerBytes_; at < fileBytes_;) {
+    const uint64_t bytes = std::min(kZeroFillBytes, fileBytes_ - at);
+    const ssize_t moved = writeWhole(file_, zeros.get(), bytes, at);
+    if (moved <= 0) fail(pathReason(errno), moved < 0 ? errno : ENOSPC, "zero-filling " + path_);
+    at += static_cast<uint64_t>(moved);
+  }
+}
+
+// A flag that was accepted proves nothing: write and read back one aligned unit.
+void BlockFile::probe() {
+  const uint64_t bytes = std::max(alignment_, kPageBytes);
+  const uint64_t at = headerBytes_ / 4 * 3;
+  const AlignedBytes out = alignedBytes(roundUp(bytes, kUnitBytes));
+  const AlignedBytes in = alignedBytes(roundUp(bytes, kUnitBytes));
+  std::memset(out.get(), 0xa5, bytes);
+  const auto wantedBytes = static_cast<ssize_t>(bytes);
+  const ssize_t written = writeWhole(file_, out.get(), bytes, at);
+  const int writeError = errno;
+  const ssize_t read = written == wantedBytes ? readWhole(file_, in.get(), bytes, at) : -1;
+  const int readError = errno;
+  if (written != wantedBytes || read != wantedBytes) {
+    const bool writing = written != wantedBytes;
+    const int error = writing ? writeError : readError;
+    fail(error == EINVAL ? OpenReason::kDirectIo : pathReason(error), error,
+         std::string("trial ") + (writing ? "write" : "read") + " of " + std::to_string(bytes) +
+             " bytes in " + path_ + " (" + fileSystem_ + ", alignment " +
+             std::to_string(alignment_) + ")");
+  }
+  if (std::memcmp(out.get(), in.get(), bytes) != 0) {
+    fail(OpenReason::kPath, 0, path_ + " does not give back what was written");
+  }
+}
+
+// On disk before the first block of this epoch is written.
+void BlockFile::writeSuperblock(Superblock superblock) {
+  seal(superblock);
+  const uint64_t bytes = std::max<uint64_t>(alignment_, kSuperblockBytes);
+  const AlignedBytes unit = alignedBytes(roundUp(bytes, kUnitBytes));
+  std::memcpy(unit.get(), &superblock, sizeof(superblock));
+  // One copy after the other, each synced, so that a torn one leaves the other.
+  for (const uint64_t at : {uint64_t{0}, headerBytes_ / 4}) {
+    const ssize_t moved = writeWhole(file_, unit.get(), bytes, at);
+    if (moved != static_cast<ssize_t>(bytes)) {
+      fail(pathReason(errno), moved < 0 ? errno : ENOSPC, "superblock of " + path_);
+    }
+    if (fdatasync(file_) != 0) fail(pathReason(errno), errno, "syncing the superblock of " + path_);
+  }
+}
+
+void BlockFile::say(const std::string& sentence) {
+  notice_ += notice_.empty() ? sentence : "\n" + sentence;
+}
+
+uint64_t BlockFile::offsetOf(GroupIndex group, DiskSlot slot) const {
+  CHECK(group.index < regions_.size(), "group %u of %zu", group.index, regions_.size());
+  const Region& region = regions_[group.index];
+  CHECK(slot.index < region.slotCount, "slot %u of %lu", slot.index,
+        static_cast<unsigned long>(region.slotCount));
+  return region.offset + uint64_t{slot.index} * region.slotBytes;
+}
+
+}  // namespace spillway

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/Ids.h"
+#include "base/Records.h"
+#include "disk/Superblock.h"
+
+struct statx;
+
+namespace spillway {
+
+// The kernel's answers that a test must be able to choose. Real by default.
+struct FileCalls {
+  int (*fallocate)(int file, int mode, off_t offset, off_t bytes);
+  // Fills in the direct-I/O alignment of the file: memory, offset. Zero means no direct I/O;
+  // answers false where the kernel does not say.
+  bool (*directAlignment)(int file, uint32_t& memory, uint32_t& offset);
+};
+const FileCalls& realFileCalls();
+
+// One KV group as the file sees it: opaque blocks of a size.
+struct GroupShape {
+  uint32_t payloadBytes;
+  uint32_t blockTokens;
+};
+
+struct FileOptions {
+  std::string directory;
+  std::string nameSpace;
+  uint32_t rank = 0;
+  uint32_t rankCount = 1;
+  uint64_t fingerprint = 0;
+  uint64_t capacityBytes = 0;
+  bool direct = true;
+  uint32_t alignment = 0;  // 0: what kernel, device and page ask for
+  Allocation allocation = Allocation::kPreallocate;
+  uint64_t lockWaitNanos = 0;
+  std::vector<GroupShape> groups;
+};
+
+struct Region {
+  uint64_t offset = 0;
+  uint64_t slotCount = 0;
+  uint32_t slotBytes = 0;  // the payload rounded up to the alignment: what one transfer moves
+  uint32_t payloadBytes = 0;
+};
+
+// The slots of one rank in one directory: one preallocated file, 0600, locked by one owner, with a
+// region of equal slots for each KV group. Knows nothing of what the slots hold. The constructor
+// checks everything that can be checked beforehand and throws OpenError; afterwards the object is
+// immutable and may be read by any thread.
+class BlockFile {
+ public:
+  explicit BlockFile(const FileOptions& options, const FileCalls& calls = realFileCalls());
+  ~BlockFile();
+  BlockFile(const BlockFile&) = delete;
+  BlockFile& operator=(const BlockFile&) = delete;
+
+  int descriptor() const { return file_; }
+  const std::string& path() const { return path_; }
+  const std::string& fileSystem() const { return fileSystem_; }
+  bool direct() const { return direct_; }
+  uint32_t alignment() const { return alignment_; }
+  uint64_t epoch() const { return epoch_; }
+  uint64_t fileBytes() const { return fileBytes_; }
+  const std::vector<Region>& regions() const { return regions_; }
+  // What the operator should know, one sentence a line; empty where all is as asked.
+  const std::string& notice() const { return notice_; }
+
+  uint64_t offsetOf(GroupIndex group, DiskSlot slot) const;
+  // Gives up descriptor and lock without closing them: the kernel may still write to the file.
+  void leak() { file_ = -1; }
+
+ private:
+  void openFile(const FileOptions& options);
+  void checkOurs() const;
+  void lock(uint64_t waitNanos);
+  void chooseAlignment(const FileOptions& options, const FileCalls& calls);
+  void layOut(const FileOptions& options);
+  Superblock wanted(const FileOptions& options) const;
+  void adopt(const FileOptions& options);
+  void allocate(const FileOptions& options, const FileCalls& calls);
+  void zeroFill();
+  void probe();
+  void writeSuperblock(Superblock superblock);
+  void releaseFile(bool failed);
+  void say(const std::string& sentence);
+
+  std::string path_;
+  std::string fileSystem_;
+  std::string notice_;
+  int file_ = -1;
+  bool created_ = false;
+  bool memoryBacked_ = false;
+  bool direct_ = false;
+  uint32_t alignment_ = 1;
+  uint64_t headerBytes_ = 0;
+  uint64_t fileBytes_ = 0;
+  uint64_t epoch_ = 0;
+  std::vector<Region> regions_;
+};
+
+}  // namespace spillway

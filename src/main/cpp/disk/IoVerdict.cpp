@@ -1,0 +1,20 @@
+#include <cerrno>
+
+#include "disk/Ring.h"
+
+namespace spillway {
+
+IoVerdict verdictOf(int32_t result) {
+  if (result >= 0) return IoVerdict::kMoved;
+  switch (-result) {
+    case EINTR:
+    case EAGAIN:
+    case ENOMEM:
+    case EBUSY:
+      return IoVerdict::kRetry;
+    default:
+      return IoVerdict::kFailed;
+  }
+}
+
+}  // namespace spillway

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace spillway {
+
+constexpr uint32_t kFormatVersion = 1;
+constexpr uint32_t kGroupsMax = 16;
+constexpr uint32_t kNameSpaceBytesMax = 255;
+constexpr uint64_t kSuperblockBytes = 4096;
+
+// Slots of one KV group within the file.
+struct RegionRecord {
+  uint64_t offset;
+  uint64_t slotCount;
+  uint32_t slotBytes;
+  uint32_t payloadBytes;
+  uint32_t blockTokens;
+  uint32_t reserved;
+};
+static_assert(sizeof(RegionRecord) == 32);
+
+// The first 4096 bytes of a block file, and again one quarter of the header further on. The copy
+// with the higher epoch counts; they are written one after the other, so that a torn one leaves the
+// other.
+struct Superblock {
+  std::array<char, 8> magic;
+  uint32_t version;
+  uint32_t alignment;
+  uint64_t epoch;
+  uint64_t fingerprint;
+  uint32_t rank;
+  uint32_t rankCount;
+  uint32_t groupCount;
+  uint32_t headerBytes;
+  uint64_t ownerPid;
+  uint64_t ownerStart;  // clock ticks since boot, as /proc/<pid>/stat has it
+  std::array<char, kNameSpaceBytesMax + 1> nameSpace;
+  std::array<RegionRecord, kGroupsMax> regions;
+  std::array<uint8_t, kSuperblockBytes - 328 - kGroupsMax * sizeof(RegionRecord)> reserved;
+  uint64_t check;  // XXH3-64 of all bytes before it
+};
+static_assert(sizeof(Superblock) == kSuperblockBytes);
+
+// A superblock with its magic, version and check set; the rest is the caller's to fill first.
+void seal(Superblock& superblock);
+
+// Whether the bytes are a superblock, of any version, with an intact check.
+bool intact(const Superblock& superblock);
+
+// The first field in which a file's superblock differs from the one wanted, with both values, in
+// words; nothing where the file can be used. Slot counts and owner may differ.
+std::optional<std::string> difference(const Superblock& found, const Superblock& wanted);
+
+}  // namespace spillway

@@ -1,0 +1,132 @@
+#include "lane/BlockTransfer.h"
+
+#include <algorithm>
+
+#include "base/Check.h"
+#include "base/Ids.h"
+
+namespace spillway {
+namespace {
+
+[[noreturn]] void impossible(Operation operation, TransferState state, TransferEvent event) {
+  checkFailed(__FILE__, __LINE__, "a known transition", "operation %d, state %d, event %d",
+              static_cast<int>(operation), static_cast<int>(state), static_cast<int>(event));
+}
+
+}  // namespace
+
+TransferState nextState(Operation operation, TransferState state, TransferEvent event) {
+  const bool store = operation == Operation::kStore;
+  const bool over = state == TransferState::kDone || state == TransferState::kFaulted;
+  if (event == TransferEvent::kFailed && !over) return TransferState::kFaulted;
+  switch (state) {
+    case TransferState::kQueued:
+      if (event != TransferEvent::kStarted) break;
+      return store ? TransferState::kCopying : TransferState::kReading;
+    case TransferState::kCopying:
+      if (event != TransferEvent::kCopied) break;
+      return store ? TransferState::kWriting : TransferState::kDone;
+    case TransferState::kReading:
+      if (event != TransferEvent::kMovedWhole || store) break;
+      return TransferState::kCopying;
+    case TransferState::kWriting:
+      if (event != TransferEvent::kMovedWhole || !store) break;
+      return TransferState::kDone;
+    case TransferState::kDone:
+    case TransferState::kFaulted:
+      break;
+  }
+  impossible(operation, state, event);
+}
+
+void BlockTransfer::begin(const DownRecord& newRecord, const Extent& newExtent, StagingSlot newSlot,
+                          uint8_t* newData, int64_t now) {
+  CHECK(!inFlight, "ticket %lu is in flight", static_cast<unsigned long>(record.ticket));
+  const uint32_t generation = generation_;
+  *this = BlockTransfer{};
+  generation_ = generation;
+  record = newRecord;
+  extent = newExtent;
+  slot = newSlot;
+  data = newData;
+  acceptedAt = now;
+  state = TransferState::kQueued;
+}
+
+void BlockTransfer::advance(TransferEvent event) {
+  state = nextState(static_cast<Operation>(record.operation), state, event);
+}
+
+IoRequest BlockTransfer::submit() {
+  CHECK(!inFlight && bytesMoved < extent.transferBytes, "%u of %u bytes are moved", bytesMoved,
+        extent.transferBytes);
+  generation_++;
+  attempts_++;
+  inFlight = true;
+  IoRequest request;
+  request.direction = isStore() ? IoDirection::kWrite : IoDirection::kRead;
+  request.data = data + bytesMoved;
+  request.bytes = extent.transferBytes - bytesMoved;
+  request.offset = extent.offset + bytesMoved;
+  request.userData = userData();
+  return request;
+}
+
+// Worked example at alignment 512 with 10,496 bytes wanted: a count of 6,000 is rounded down to
+// 5,632, the next request asks for bytes 5,632 to 10,495, and the 368 are moved again.
+Progress BlockTransfer::onIo(int32_t result, uint32_t alignment) {
+  inFlight = false;
+  switch (verdictOf(result)) {
+    case IoVerdict::kFailed:
+      error_ = -result;
+      return Progress::kFailed;
+    case IoVerdict::kRetry:
+      error_ = -result;
+      return ++retries_ > kRetriesMax ? Progress::kFailed : Progress::kRetryLater;
+    case IoVerdict::kMoved:
+      break;
+  }
+  const uint32_t wanted = extent.transferBytes - bytesMoved;
+  const auto moved = static_cast<uint32_t>(result);
+  if (moved > wanted) return Progress::kBroken;
+  const bool whole = moved == wanted;
+  const auto aligned = whole ? moved : static_cast<uint32_t>(roundDown(moved, alignment));
+  bytesMoved += aligned;
+  if (whole) return Progress::kWhole;
+  stalls_ = aligned > 0 ? 0 : stalls_ + 1;
+  return stalls_ < kStallsMax ? Progress::kResume : Progress::kShort;
+}
+
+void BlockTransfer::fault(Outcome outcome, Stage stage, int32_t error) {
+  CHECK(outcome_ == Outcome::kNone, "ticket %lu ends twice",
+        static_cast<unsigned long>(record.ticket));
+  outcome_ = outcome;
+  stage_ = stage;
+  error_ = error;
+  advance(TransferEvent::kFailed);
+}
+
+UpRecord BlockTransfer::ended(int64_t now) const {
+  CHECK(state == TransferState::kDone || state == TransferState::kFaulted, "state %d",
+        static_cast<int>(state));
+  CHECK(!inFlight, "ticket %lu is in flight", static_cast<unsigned long>(record.ticket));
+  UpRecord up{};
+  up.ticket = record.ticket;
+  up.kind = kEnded | kQuiet;
+  const bool done = state == TransferState::kDone;
+  up.outcome = static_cast<uint16_t>(done ? Outcome::kDone : outcome_);
+  up.stage = static_cast<uint16_t>(stage_);
+  up.error = done ? 0 : error_;
+  up.attempts = static_cast<uint16_t>(attempts_);
+  up.bytesDone = std::min(bytesMoved, extent.payloadBytes);
+  up.checksum = checksum;
+  up.ioNanos = static_cast<uint64_t>(ioNanos);
+  up.verifyNanos = static_cast<uint64_t>(verifyNanos);
+  // What the stages do not account for is waiting for the lane; it is part of the queue time.
+  const int64_t known = ioNanos + verifyNanos + copyNanos;
+  up.copyNanos = static_cast<uint64_t>(copyNanos);
+  up.queuedNanos = static_cast<uint64_t>(std::max<int64_t>(now - acceptedAt - known, 0));
+  return up;
+}
+
+}  // namespace spillway

@@ -1,0 +1,48 @@
+#include "lane/LoadLane.h"
+
+#include "base/Checksum.h"
+
+namespace spillway {
+
+LoadLane::LoadLane(LaneParts parts)
+    : Lane(std::move(parts), "spillway-load"), whole_(stagingSlots()) {}
+
+// Reads run ahead of the ring by one depth and no more, so that a block waits in the queue, where
+// it can still be cancelled, rather than in a slot.
+void LoadLane::takeIn() {
+  while (queuedIo() < queueDepth() && canAdmit()) {
+    BlockTransfer* transfer = admit();
+    transfer->advance(TransferEvent::kStarted);
+    queueIo(*transfer);
+  }
+}
+
+void LoadLane::onMoved(BlockTransfer& transfer) {
+  whole_.push(&transfer);
+}
+
+void LoadLane::settle() {
+  for (uint32_t i = 0; i < kSettleBatch && hasWork(); i++) verify(*whole_.pop());
+}
+
+// Bytes that are torn, misplaced, stale or rotten differ in the checksum, whose seed names key and
+// generation. They never reach the device.
+void LoadLane::verify(BlockTransfer& transfer) {
+  const int64_t begun = now();
+  transfer.checksum =
+      checksum(transfer.data, transfer.extent.payloadBytes, transfer.record.checksumSeed);
+  transfer.verifyNanos = now() - begun;
+  if (transfer.checksum != transfer.record.expectedChecksum) {
+    fault(transfer, Outcome::kCorrupt, Stage::kVerifying, 0);
+    return;
+  }
+  transfer.advance(TransferEvent::kMovedWhole);
+  startCopy(transfer, CopyDirection::kToDevice);
+}
+
+void LoadLane::onCopied(BlockTransfer& transfer) {
+  transfer.advance(TransferEvent::kCopied);
+  end(transfer);
+}
+
+}  // namespace spillway

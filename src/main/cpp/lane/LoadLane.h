@@ -1,0 +1,26 @@
+#pragma once
+
+#include "lane/Lane.h"
+
+namespace spillway {
+
+// Disk to device: a staging slot, the read, the checksum, and only if it matches the copy in.
+class LoadLane final : public Lane {
+ public:
+  explicit LoadLane(LaneParts parts);
+
+ protected:
+  void takeIn() override;
+  void settle() override;
+  bool hasWork() const override { return !whole_.empty(); }
+  void onMoved(BlockTransfer& transfer) override;
+  void onCopied(BlockTransfer& transfer) override;
+  void onBreakDown() override { whole_.clear(); }
+
+ private:
+  void verify(BlockTransfer& transfer);
+
+  Fifo<BlockTransfer*> whole_;  // read, not yet verified
+};
+
+}  // namespace spillway

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "lane/Lane.h"
+
+namespace spillway {
+
+// Device to disk: a staging slot, the copy out, the checksum of the frozen bytes, the write.
+class StoreLane final : public Lane {
+ public:
+  explicit StoreLane(LaneParts parts) : Lane(std::move(parts), "spillway-store") {}
+
+ protected:
+  void takeIn() override {}
+  void settle() override;
+  bool hasWork() const override;
+  void onMoved(BlockTransfer& transfer) override;
+  void onCopied(BlockTransfer& transfer) override;
+};
+
+}  // namespace spillway

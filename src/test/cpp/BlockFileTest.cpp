@@ -1,0 +1,320 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "TestFiles.h"
+
+namespace spillway {
+namespace {
+
+std::string blocksPath(const std::string& directory) {
+  return directory + "/rank-0-of-1.blocks";
+}
+
+bool says(const OpenError& failure, const std::string& text) {
+  return std::string(failure.what()).find(text) != std::string::npos;
+}
+
+TEST(BlockFileTest, isPreallocatedPrivateAndHasItsSlots) {
+  TemporaryDirectory directory;
+  BlockFile file(fileOptions(directory.path(), 10496, 10));
+  struct stat status {};
+  ASSERT_EQ(stat(file.path().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600u);
+  EXPECT_EQ(static_cast<uint64_t>(status.st_size), file.fileBytes());
+  EXPECT_GE(static_cast<uint64_t>(status.st_blocks) * 512, file.fileBytes());
+  EXPECT_EQ(file.regions()[0].slotCount, 10u);
+  EXPECT_EQ(file.regions()[0].slotBytes, 12288u);
+}
+
+// V38, in our stronger form: at least a page, more where the kernel asks for more.
+TEST(BlockFileTest, v38DefaultAlignmentIs4096) {
+  TemporaryDirectory directory;
+  EXPECT_EQ(BlockFile(fileOptions(directory.path())).alignment(), 4096u);
+}
+
+// V39 and F4: 4224 bytes need 8192 at 4096 and 4608 at 512; only powers of two are alignments.
+TEST(BlockFileTest, v39SlotsAreRoundedUpToTheAlignment) {
+  TemporaryDirectory first;
+  EXPECT_EQ(BlockFile(fileOptions(first.path(), 4224)).regions()[0].slotBytes, 8192u);
+  TemporaryDirectory second;
+  FileOptions options = fileOptions(second.path(), 4224);
+  options.alignment = 512;
+  EXPECT_EQ(BlockFile(options).regions()[0].slotBytes, 4608u);
+  options.alignment = 3000;
+  EXPECT_TRUE(says(openError([&] { BlockFile file(options); }), "alignment 3000"));
+}
+
+TEST(BlockFileTest, v43OffsetsAreMultiplesOfTheAlignment) {
+  TemporaryDirectory directory;
+  FileOptions options = fileOptions(directory.path(), 4224);
+  options.groups.push_back({539648, 528});
+  options.capacityBytes = 64 << 20;
+  BlockFile file(options);
+  for (uint32_t group = 0; group < 2; group++) {
+    for (uint32_t slot = 0; slot < file.regions()[group].slotCount; slot++) {
+      ASSERT_EQ(file.offsetOf(GroupIndex{group}, DiskSlot{slot}) % file.alignment(), 0u);
+    }
+  }
+}
+
+// V44, V46: room for 2 x 4224 raw bytes is one padded slot, or two in the page cache.
+TEST(BlockFileTest, v44CapacityIsCountedInPaddedSlots) {
+  TemporaryDirectory first;
+  FileOptions options = fileOptions(first.path(), 4224);
+  options.capacityBytes = 2 * 4224;
+  EXPECT_EQ(BlockFile(options).regions()[0].slotCount, 1u);
+  TemporaryDirectory second;
+  options.directory = second.path();
+  options.direct = false;
+  BlockFile buffered(options);
+  EXPECT_EQ(buffered.regions()[0].slotCount, 2u);
+  EXPECT_EQ(buffered.regions()[0].slotBytes, 4224u);
+  EXPECT_FALSE(buffered.direct());
+}
+
+TEST(BlockFileTest, v45CapacityBelowOneSlotIsRefused) {
+  TemporaryDirectory directory;
+  FileOptions options = fileOptions(directory.path(), 8192);
+  options.capacityBytes = 8191;
+  const OpenError failure = openError([&] { BlockFile file(options); });
+  EXPECT_EQ(failure.reason(), OpenReason::kConfiguration);
+  EXPECT_TRUE(says(failure, "capacity 8191 bytes gives 0 slots of 8192 bytes")) << failure.what();
+  EXPECT_FALSE(std::filesystem::exists(blocksPath(directory.path())));
+}
+
+TEST(BlockFileTest, groupsShareTheCapacityByTokens) {
+  TemporaryDirectory directory;
+  FileOptions options = fileOptions(directory.path());
+  options.groups = {{4096, 16}, {8192, 32}};
+  options.capacityBytes = 48 * 4096;
+  BlockFile file(options);
+  EXPECT_EQ(file.regions()[0].slotCount, 24u);
+  EXPECT_EQ(file.regions()[1].slotCount, 12u);
+}
+
+// Case 9: what the file system asks for beats device and page; zero means no direct I/O.
+TEST(BlockFileTest, case9TheLargestAlignmentIsUsedAndZeroIsRefused) {
+  TemporaryDirectory directory;
+  FileCalls calls = realFileCalls();
+  calls.directAlignment = [](int, uint32_t& memory, uint32_t& offset) {
+    memory = 512;
+    offset = 16384;
+    return true;
+  };
+  EXPECT_EQ(BlockFile(fileOptions(directory.path()), calls).regions()[0].slotBytes, 16384u);
+  TemporaryDirectory second;
+  calls.directAlignment = [](int, uint32_t& memory, uint32_t& offset) {
+    memory = offset = 0;
+    return true;
+  };
+  const OpenError failure = openError([&] { BlockFile file(fileOptions(second.path()), calls); });
+  EXPECT_EQ(failure.reason(), OpenReason::kDirectIo);
+  EXPECT_TRUE(says(failure, "page cache"));
+}
+
+TEST(BlockFileTest, v58AnAlignmentBelowTheKernelsIsRefused) {
+  TemporaryDirectory directory;
+  FileCalls calls = realFileCalls();
+  calls.directAlignment = [](int, uint32_t& memory, uint32_t& offset) {
+    memory = offset = 4096;
+    return true;
+  };
+  FileOptions options = fileOptions(directory.path());
+  options.alignment = 512;
+  EXPECT_TRUE(says(openError([&] { BlockFile file(options, calls); }), "from 4096"));
+  options.direct = false;
+  EXPECT_EQ(BlockFile(options, calls).alignment(), 1u);
+}
+
+// Case 7: success at open proves nothing on tmpfs; it is recognised, taken, and said.
+TEST(BlockFileTest, case7TmpfsIsRecognisedAsMemory) {
+  TemporaryDirectory directory("/dev/shm");
+  BlockFile file(fileOptions(directory.path()));
+  EXPECT_EQ(file.fileSystem(), "tmpfs");
+  EXPECT_FALSE(file.direct());
+  EXPECT_NE(file.notice().find("in memory, not on a disk"), std::string::npos);
+}
+
+// Case 47: no fallocate is a refusal that names the ways out, and zero-fill is one.
+TEST(BlockFileTest, case47WithoutFallocateItRefusesOrFillsWithZerosWhenAsked) {
+  for (const auto fallocate : {+[](int, int, off_t, off_t) {
+                                 errno = EOPNOTSUPP;
+                                 return -1;
+                               },
+                               +[](int, int, off_t, off_t) {
+                                 errno = EINVAL;
+                                 return -1;
+                               }}) {
+    TemporaryDirectory directory;
+    FileCalls calls = realFileCalls();
+    calls.fallocate = fallocate;
+    FileOptions options = fileOptions(directory.path());
+    const OpenError failure = openError([&] { BlockFile file(options, calls); });
+    EXPECT_EQ(failure.reason(), OpenReason::kSpace);
+    EXPECT_TRUE(says(failure, "ask for zero-filled or sparse allocation"));
+    options.allocation = Allocation::kZeroFill;
+    BlockFile file(options, calls);
+    struct stat status {};
+    ASSERT_EQ(stat(file.path().c_str(), &status), 0);
+    EXPECT_GE(static_cast<uint64_t>(status.st_blocks) * 512, file.fileBytes() - 65536);
+    EXPECT_NE(file.notice().find("writing zeros"), std::string::npos);
+  }
+}
+
+TEST(BlockFileTest, sparseIsSaid) {
+  TemporaryDirectory directory;
+  FileOptions options = fileOptions(directory.path());
+  options.allocation = Allocation::kSparse;
+  EXPECT_NE(BlockFile(options).notice().find("not reserved"), std::string::npos);
+}
+
+// F3: a disk smaller than the capacity is seen at open.
+TEST(BlockFileTest, f3TooLittleSpaceIsRefusedAtOpenAndLeavesNothing) {
+  TemporaryDirectory directory;
+  FileOptions options = fileOptions(directory.path());
+  options.capacityBytes = uint64_t{1} << 43;
+  const OpenError failure = openError([&] { BlockFile file(options); });
+  EXPECT_EQ(failure.reason(), OpenReason::kSpace);
+  EXPECT_TRUE(says(failure, "are free; lower the capacity")) << failure.what();
+  EXPECT_FALSE(std::filesystem::exists(blocksPath(directory.path())));
+}
+
+// F1, V205: each path that cannot work is refused with its name and what is wrong with it.
+TEST(BlockFileTest, f1PathsThatCannotWorkAreRefusedByName) {
+  TemporaryDirectory directory;
+  std::ofstream(directory.path() + "/plain") << "x";
+  OpenError failure = openError([&] { BlockFile f(fileOptions(directory.path() + "/plain/sub")); });
+  EXPECT_EQ(failure.reason(), OpenReason::kPath);
+  EXPECT_TRUE(says(failure, directory.path() + "/plain/sub")) << failure.what();
+  EXPECT_TRUE(says(failure, "ENOTDIR")) << failure.what();
+
+  std::filesystem::create_directory_symlink(directory.path(), directory.path() + "/link");
+  failure = openError([&] { BlockFile f(fileOptions(directory.path() + "/link")); });
+  EXPECT_EQ(failure.reason(), OpenReason::kSymlink);
+
+  std::filesystem::create_symlink("plain", blocksPath(directory.path()));
+  failure = openError([&] { BlockFile f(fileOptions(directory.path())); });
+  EXPECT_EQ(failure.reason(), OpenReason::kSymlink);
+  EXPECT_TRUE(says(failure, "rank-0-of-1.blocks"));
+}
+
+TEST(BlockFileTest, f1NoPermissionIsRefusedByName) {
+  TemporaryDirectory directory;
+  chmod(directory.path().c_str(), 0500);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(9);
+    try {
+      BlockFile file(fileOptions(directory.path() + "/sub"));
+    } catch (const OpenError& failure) {
+      _exit(failure.reason() == OpenReason::kPermission && says(failure, "EACCES") ? 0 : 1);
+    }
+    _exit(2);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// F2: a second owner is refused with the pid of the first, and touches nothing.
+TEST(BlockFileTest, f2ASecondOwnerIsRefusedWithThePidOfTheFirst) {
+  TemporaryDirectory directory;
+  BlockFile first(fileOptions(directory.path()));
+  const OpenError failure = openError([&] { BlockFile second(fileOptions(directory.path())); });
+  EXPECT_EQ(failure.reason(), OpenReason::kLocked);
+  EXPECT_TRUE(says(failure, "pid " + std::to_string(getpid()))) << failure.what();
+  EXPECT_TRUE(std::filesystem::exists(first.path()));
+}
+
+TEST(BlockFileTest, theLockOfADeadOwnerIsTakenOver) {
+  TemporaryDirectory directory;
+  const pid_t child = fork();
+  if (child == 0) {
+    new BlockFile(fileOptions(directory.path()));
+    raise(SIGKILL);
+  }
+  waitpid(child, nullptr, 0);
+  BlockFile second(fileOptions(directory.path()));
+  EXPECT_EQ(second.epoch(), 2u);
+}
+
+TEST(BlockFileTest, theEpochRisesAtEveryOpen) {
+  TemporaryDirectory directory;
+  for (uint64_t epoch = 1; epoch < 5; epoch++) {
+    EXPECT_EQ(BlockFile(fileOptions(directory.path())).epoch(), epoch);
+  }
+}
+
+TEST(BlockFileTest, aTornSuperblockLeavesTheOtherCopy) {
+  TemporaryDirectory directory;
+  { BlockFile file(fileOptions(directory.path())); }
+  const int raw = open(blocksPath(directory.path()).c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(pwrite(raw, "torn", 4, 100), 4);
+  close(raw);
+  EXPECT_EQ(BlockFile(fileOptions(directory.path())).epoch(), 2u);
+}
+
+TEST(BlockFileTest, anotherProgramsFileIsRefusedAndKept) {
+  TemporaryDirectory directory;
+  std::ofstream(blocksPath(directory.path())) << std::string(8192, 'z');
+  const OpenError failure = openError([&] { BlockFile file(fileOptions(directory.path())); });
+  EXPECT_EQ(failure.reason(), OpenReason::kLayout);
+  std::ifstream kept(blocksPath(directory.path()));
+  EXPECT_EQ(kept.get(), 'z');
+}
+
+TEST(BlockFileTest, anotherLayoutIsRefusedByTheFieldThatDiffers) {
+  TemporaryDirectory directory;
+  { BlockFile file(fileOptions(directory.path())); }
+  FileOptions options = fileOptions(directory.path());
+  options.nameSpace = "other";
+  EXPECT_TRUE(says(openError([&] { BlockFile f(options); }),
+                   "namespace is \"test\" in the file and \"other\" here"));
+  options = fileOptions(directory.path(), 12288);
+  EXPECT_TRUE(says(openError([&] { BlockFile f(options); }), "block bytes is 8192 in the file"));
+  options = fileOptions(directory.path());
+  options.groups[0].blockTokens = 32;
+  EXPECT_TRUE(says(openError([&] { BlockFile f(options); }), "block tokens is 16 in the file"));
+  options = fileOptions(directory.path());
+  options.fingerprint = 99;
+  EXPECT_TRUE(says(openError([&] { BlockFile f(options); }), "layout fingerprint is"));
+}
+
+TEST(BlockFileTest, theCapacityMayChangeBetweenOpens) {
+  TemporaryDirectory directory;
+  { BlockFile file(fileOptions(directory.path(), 8192, 64)); }
+  { EXPECT_EQ(BlockFile(fileOptions(directory.path(), 8192, 128)).regions()[0].slotCount, 128u); }
+  BlockFile smaller(fileOptions(directory.path(), 8192, 8));
+  EXPECT_EQ(std::filesystem::file_size(smaller.path()), smaller.fileBytes());
+}
+
+TEST(BlockFileTest, aSlotOutsideItsRegionIsAnEngineFault) {
+  TemporaryDirectory directory;
+  BlockFile file(fileOptions(directory.path(), 8192, 4));
+  EXPECT_DEATH((void)file.offsetOf(GroupIndex{0}, DiskSlot{4}), "slot 4 of 4");
+}
+
+TEST(SuperblockTest, everyBitCounts) {
+  Superblock superblock{};
+  seal(superblock);
+  EXPECT_TRUE(intact(superblock));
+  superblock.nameSpace[200] ^= 1;
+  EXPECT_FALSE(intact(superblock));
+}
+
+TEST(SuperblockTest, aNewerFormatIsRefusedBySayingSo) {
+  Superblock found{};
+  seal(found);
+  found.version = kFormatVersion + 1;
+  const auto text = difference(found, Superblock{});
+  ASSERT_TRUE(text.has_value());
+  EXPECT_EQ(*text, "format version is 2 in the file and 1 here");
+}
+
+}  // namespace
+}  // namespace spillway

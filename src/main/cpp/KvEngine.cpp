@@ -342,7 +342,54 @@ int32_t KvEngine::close(int64_t nanos) {
   return leaked_ ? 1 : 0;
 }
 
-void recordLayout(int64_t* target, int32_t count) {
+namespace {
+
+KvEngine* engineOf(int64_t engine) { return reinterpret_cast<KvEngine*>(engine); }
+
+}  // namespace
+
+int64_t engineNew() { return reinterpret_cast<int64_t>(new KvEngine); }
+
+void engineDelete(int64_t engine) { delete engineOf(engine); }
+
+int32_t engineOpen(int64_t engine, const char* directory, const char* nameSpace, int64_t record) {
+  return engineOf(engine)->open(directory, nameSpace, reinterpret_cast<const OpenRecord*>(record));
+}
+
+const char* engineMessage(int64_t engine) { return engineOf(engine)->message(); }
+
+int32_t engineError(int64_t engine) { return engineOf(engine)->error(); }
+
+int32_t engineSubmit(int64_t engine, int64_t records, int32_t count) {
+  return engineOf(engine)->submit(reinterpret_cast<const DownRecord*>(records), count);
+}
+
+int32_t enginePoll(int64_t engine, int64_t target, int32_t capacity) {
+  return engineOf(engine)->poll(reinterpret_cast<UpRecord*>(target), capacity);
+}
+
+void engineAwait(int64_t engine, int64_t nanos) { engineOf(engine)->await(nanos); }
+
+void engineWake(int64_t engine) { engineOf(engine)->wake(); }
+
+int32_t engineBroken(int64_t engine) { return engineOf(engine)->broken(); }
+
+const char* engineDescribe(int64_t engine) { return engineOf(engine)->describe(); }
+
+void engineCounters(int64_t engine, int64_t target) {
+  engineOf(engine)->counters(reinterpret_cast<int64_t*>(target));
+}
+
+int32_t engineClose(int64_t engine, int64_t nanos) { return engineOf(engine)->close(nanos); }
+
+int64_t addressOf(const void* buffer) { return reinterpret_cast<int64_t>(buffer); }
+
+uint64_t checksumOf(int64_t address, int64_t bytes, int64_t seed) {
+  return checksum(reinterpret_cast<const void*>(address), static_cast<size_t>(bytes),
+                  static_cast<uint64_t>(seed));
+}
+
+void recordLayout(int64_t target, int32_t count) {
   const std::array<size_t, 38> layout = {
       sizeof(DownRecord),
       offsetof(DownRecord, ticket),
@@ -384,7 +431,8 @@ void recordLayout(int64_t* target, int32_t count) {
       sizeof(PieceRecord),
   };
   CHECK(static_cast<size_t>(count) == layout.size(), "%d of %zu numbers", count, layout.size());
-  for (size_t i = 0; i < layout.size(); i++) target[i] = static_cast<int64_t>(layout[i]);
+  auto* numbers = reinterpret_cast<int64_t*>(target);
+  for (const size_t number : layout) *numbers++ = static_cast<int64_t>(number);
 }
 
 const char* uringRefusalText() {

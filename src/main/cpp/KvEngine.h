@@ -62,8 +62,25 @@ class KvEngine {
   bool leaked_ = false;
 };
 
-// Offsets and sizes of the records, in the order that RecordLayout.java checks them.
-void recordLayout(int64_t* target, int32_t count);
+// The calls as JavaCPP binds them: an engine is a number, records are an address.
+int64_t engineNew();
+void engineDelete(int64_t engine);
+int32_t engineOpen(int64_t engine, const char* directory, const char* nameSpace, int64_t record);
+const char* engineMessage(int64_t engine);
+int32_t engineError(int64_t engine);
+int32_t engineSubmit(int64_t engine, int64_t records, int32_t count);
+int32_t enginePoll(int64_t engine, int64_t target, int32_t capacity);
+void engineAwait(int64_t engine, int64_t nanos);
+void engineWake(int64_t engine);
+int32_t engineBroken(int64_t engine);
+const char* engineDescribe(int64_t engine);
+void engineCounters(int64_t engine, int64_t target);
+int32_t engineClose(int64_t engine, int64_t nanos);
+
+// Offsets and sizes of the records, `count` numbers in the order that RecordLayout.java checks.
+void recordLayout(int64_t target, int32_t count);
+int64_t addressOf(const void* buffer);
+uint64_t checksumOf(int64_t address, int64_t bytes, int64_t seed);
 
 // Why io_uring cannot be used here, or "".
 const char* uringRefusalText();

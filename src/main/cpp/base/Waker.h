@@ -14,15 +14,16 @@ class Waker {
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;
 
-  void prepare() { sleeping_.store(true, std::memory_order_seq_cst); }
-  void cancel() { sleeping_.store(false, std::memory_order_seq_cst); }
+  // Both sides exchange the flag, so one is ordered after the other: either the notifier sees that
+  // somebody sleeps, or the sleeper, looking once more, sees what was published.
+  void prepare() { sleeping_.exchange(true, std::memory_order_acq_rel); }
+  void cancel() { sleeping_.store(false, std::memory_order_relaxed); }
   // Sleeps until notify() or until `nanos` have passed (negative: without bound).
   void await(int64_t nanos);
 
   // Any thread, after it has published what it has to say.
   void notify() {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false)) signal();
+    if (sleeping_.exchange(false, std::memory_order_acq_rel)) signal();
   }
   // Any thread: wakes the next await() even where nobody sleeps yet.
   void signal();

@@ -51,8 +51,7 @@ Status Lane::open() {
 }
 
 void Lane::submitted() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false)) parts_.ring->wake();
+  if (sleeping_.exchange(false, std::memory_order_acq_rel)) parts_.ring->wake();
 }
 
 void Lane::close() {
@@ -167,7 +166,7 @@ void Lane::enter(bool work) {
 // submission could not be acted on, so nobody need wake the lane for it.
 bool Lane::mayWait() {
   if (inFlight_ == parts_.queueDepth || staging_.freeCount() == 0) return true;
-  sleeping_.store(true, std::memory_order_seq_cst);
+  sleeping_.exchange(true, std::memory_order_acq_rel);
   return down_.empty() && !finished();
 }
 

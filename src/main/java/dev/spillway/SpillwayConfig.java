@@ -1,0 +1,227 @@
+package dev.spillway;
+
+import dev.spillway.device.DeviceMemory;
+import dev.spillway.engine.EngineOptions;
+import dev.spillway.engine.EngineOptions.Allocation;
+import dev.spillway.engine.EngineOptions.EngineKind;
+import dev.spillway.policy.AdmissionPolicy;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * What Spillway is opened with. Every value is checked where it is given, with what was given and
+ * what is allowed; the defaults need nothing but a directory and device memory. Immutable.
+ */
+public final class SpillwayConfig {
+  private final Builder values;
+
+  private SpillwayConfig(Builder values) {
+    this.values = values;
+  }
+
+  /** The embedded default: everything in this directory. */
+  public static SpillwayConfig in(Path directory, DeviceMemory device) {
+    return builder(directory, device).build();
+  }
+
+  public static Builder builder(Path directory, DeviceMemory device) {
+    return new Builder(directory, device);
+  }
+
+  public Path directory() {
+    return values.directory;
+  }
+
+  public DeviceMemory device() {
+    return values.device;
+  }
+
+  public int blocksInFlightMax() {
+    return values.blocksInFlightMax;
+  }
+
+  public Duration closeWait() {
+    return values.closeWait;
+  }
+
+  public boolean workerThread() {
+    return values.workerThread;
+  }
+
+  public AdmissionPolicy admission() {
+    return values.admission;
+  }
+
+  /** The native engine's share of these values. */
+  EngineOptions engineOptions() {
+    var layout = values.device.layout();
+    var addresses = new ArrayList<List<Long>>();
+    var blocks = new ArrayList<Integer>();
+    for (int group = 0; group < layout.groups().size(); group++) {
+      blocks.add(values.device.blockCount(group));
+      var pieces = new ArrayList<Long>();
+      for (int piece = 0; piece < layout.group(group).pieces().size(); piece++) {
+        pieces.add(values.device.pieceAddress(group, piece));
+      }
+      addresses.add(pieces);
+    }
+    return new EngineOptions(
+        values.directory,
+        values.nameSpace,
+        layout,
+        0,
+        1,
+        values.capacityBytes,
+        values.stagingBytes,
+        values.queueDepth,
+        values.engine,
+        values.directIo,
+        values.alignment,
+        values.allocation,
+        values.blocksInFlightMax,
+        values.lockWait.toNanos(),
+        addresses,
+        blocks);
+  }
+
+  /** Collects the values. Not thread-safe. */
+  public static final class Builder implements Cloneable {
+    private final Path directory;
+    private final DeviceMemory device;
+    private String nameSpace = "default";
+    private long capacityBytes = 1L << 30;
+    private long stagingBytes = 256L << 20;
+    private int queueDepth = 32;
+    private EngineKind engine = EngineKind.AUTO;
+    private boolean directIo = true;
+    private int alignment;
+    private Allocation allocation = Allocation.PREALLOCATE;
+    private int blocksInFlightMax = 4096;
+    private Duration lockWait = Duration.ofSeconds(30);
+    private Duration closeWait = Duration.ofSeconds(30);
+    private boolean workerThread;
+    private AdmissionPolicy admission = AdmissionPolicy.always();
+
+    private Builder(Path directory, DeviceMemory device) {
+      this.directory = directory;
+      this.device = device;
+    }
+
+    /**
+     * What must agree for blocks to be shared: model, revision, data type, tenant. 1 to 255 bytes
+     * of UTF-8; "default" unless set.
+     */
+    public Builder nameSpace(String value) {
+      int bytes = value.getBytes(StandardCharsets.UTF_8).length;
+      check(bytes >= 1 && bytes <= 255, "nameSpace has %d bytes; 1 to 255 would be right", bytes);
+      check(
+          value.indexOf('\0') < 0,
+          "nameSpace %s has a zero character; none would be right",
+          value.replace('\0', '?'));
+      nameSpace = value;
+      return this;
+    }
+
+    /** Bytes of slots on disk, all groups together, counted in padded slots; 1 GiB unless set. */
+    public Builder capacityBytes(long value) {
+      check(value > 0, "capacityBytes is %d; at least 1 would be right", value);
+      capacityBytes = value;
+      return this;
+    }
+
+    /** Pinned host memory a lane, of which there are two, at most; 256 MiB unless set. */
+    public Builder stagingBytes(long value) {
+      check(value > 0, "stagingBytes is %d; at least 1 would be right", value);
+      stagingBytes = value;
+      return this;
+    }
+
+    /** Requests in flight at the disk, a lane; 32 unless set. */
+    public Builder queueDepth(int value) {
+      check(value >= 1 && value <= 4096, "queueDepth is %d; 1 to 4096 would be right", value);
+      queueDepth = value;
+      return this;
+    }
+
+    /** How to get to the disk; {@code AUTO} unless set. */
+    public Builder engine(EngineKind value) {
+      engine = value;
+      return this;
+    }
+
+    /** False asks for the page cache instead of direct I/O; slots are then not padded. */
+    public Builder directIo(boolean value) {
+      directIo = value;
+      return this;
+    }
+
+    /** Alignment of direct I/O: 0, the default, takes what kernel, device and page ask for. */
+    public Builder alignment(int value) {
+      check(
+          value >= 0 && Integer.bitCount(value) <= 1,
+          "alignment is %d; 0 or a power of two would be right",
+          value);
+      alignment = value;
+      return this;
+    }
+
+    /** How the space of the block file is come by; {@code PREALLOCATE} unless set. */
+    public Builder allocation(Allocation value) {
+      allocation = value;
+      return this;
+    }
+
+    /** Blocks submitted and not yet over, at most; more are {@code REJECTED}. 4096 unless set. */
+    public Builder blocksInFlightMax(int value) {
+      check(
+          value >= 1 && value <= 65536,
+          "blocksInFlightMax is %d; 1 to 65536 would be right",
+          value);
+      blocksInFlightMax = value;
+      return this;
+    }
+
+    /** How long to wait for the requests of a dead owner to land; 30 s unless set. */
+    public Builder lockWait(Duration value) {
+      check(!value.isNegative(), "lockWait is %s; zero or more would be right", value);
+      lockWait = value;
+      return this;
+    }
+
+    /** How long close waits for kernel and device to let go of memory; 30 s unless set. */
+    public Builder closeWait(Duration value) {
+      check(!value.isNegative(), "closeWait is %s; zero or more would be right", value);
+      closeWait = value;
+      return this;
+    }
+
+    /** True gives the rank a thread of its own; otherwise {@link Spillway#poll} drives it. */
+    public Builder workerThread(boolean value) {
+      workerThread = value;
+      return this;
+    }
+
+    /** Which stores are worth a write; all unless set. */
+    public Builder admission(AdmissionPolicy value) {
+      admission = value;
+      return this;
+    }
+
+    public SpillwayConfig build() {
+      try {
+        return new SpillwayConfig((Builder) clone());
+      } catch (CloneNotSupportedException e) {
+        throw new IllegalStateException("the builder is cloneable", e);
+      }
+    }
+
+    private static void check(boolean right, String format, Object... given) {
+      if (!right) {
+        throw new IllegalArgumentException(format.formatted(given));
+      }
+    }
+  }
+}

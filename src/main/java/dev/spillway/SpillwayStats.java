@@ -1,0 +1,52 @@
+package dev.spillway;
+
+import dev.spillway.block.BlockOutcome;
+import dev.spillway.engine.EngineMode;
+import dev.spillway.engine.EngineStats;
+import java.util.Map;
+
+/**
+ * Counters since open, and the mode of the engine.
+ *
+ * @param lookups calls of lookup
+ * @param lookupBlocks blocks they asked for
+ * @param hitBlocks blocks they found
+ * @param outcomes blocks by how they ended
+ * @param storedBytes payload bytes stored
+ * @param loadedBytes payload bytes loaded and verified
+ * @param storedBlocks blocks that a look-up can find now
+ * @param heldBlocks entries that leases and transfers hold now
+ * @param freeSlots slots on disk that are free now
+ * @param retiredSlots slots that are not handed out again
+ * @param evictions entries that gave way to others
+ * @param blocksInFlight blocks submitted and not yet over
+ * @param unknownEndings endings of no open transfer; must be 0
+ * @param doubleEndings second endings of a block; must be 0
+ * @param mode how the engine works
+ * @param engine counters of its lanes
+ */
+public record SpillwayStats(
+    long lookups,
+    long lookupBlocks,
+    long hitBlocks,
+    Map<BlockOutcome, Long> outcomes,
+    long storedBytes,
+    long loadedBytes,
+    int storedBlocks,
+    int heldBlocks,
+    int freeSlots,
+    int retiredSlots,
+    long evictions,
+    int blocksInFlight,
+    long unknownEndings,
+    long doubleEndings,
+    EngineMode mode,
+    EngineStats engine) {
+  public SpillwayStats {
+    outcomes = Map.copyOf(outcomes);
+  }
+
+  public long count(BlockOutcome outcome) {
+    return outcomes.getOrDefault(outcome, 0L);
+  }
+}

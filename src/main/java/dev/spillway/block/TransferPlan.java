@@ -1,0 +1,110 @@
+package dev.spillway.block;
+
+import java.util.Arrays;
+
+/**
+ * What a rank is to move: numbers only, no keys and no requests. One object serves transfer after
+ * transfer. From {@code submit} until its last block has been reported it belongs to the worker.
+ */
+public final class TransferPlan {
+  /** Bits of a transfer's id, and of a block's index in its plan: together a ticket of 63 bits. */
+  public static final int ID_BITS = 43;
+
+  public static final int INDEX_BITS = 20;
+
+  /** The low bits of an id: its place among the transfers that are open at a time. */
+  public static final int PLACE_BITS = 16;
+
+  public static final long PLACE_MASK = (1L << PLACE_BITS) - 1;
+  public static final int BLOCKS_MAX = 1 << INDEX_BITS;
+
+  private int[] slots = new int[16];
+  private long[] generations = new long[16];
+  private long[] seeds = new long[16];
+  private int[] deviceBlocks = new int[16];
+  private int[] positions = new int[16];
+  private int size;
+
+  private long transferId;
+  private Operation operation = Operation.STORE;
+  private int group;
+  private DeviceEvent event = DeviceEvent.NOW;
+
+  /** Empties the plan for another transfer. */
+  public void begin(long newTransferId, Operation newOperation, int newGroup, DeviceEvent after) {
+    transferId = newTransferId;
+    operation = newOperation;
+    group = newGroup;
+    event = after;
+    size = 0;
+  }
+
+  /**
+   * Adds a block.
+   *
+   * @param position its index in the transfer, which reports name
+   * @param slot its slot in the group's region on disk
+   * @param generation of the slot's content
+   * @param seed of the checksum, before the rank is mixed in
+   */
+  public void add(int position, int slot, long generation, long seed, int deviceBlock) {
+    if (size == slots.length) {
+      grow(2 * size);
+    }
+    positions[size] = position;
+    slots[size] = slot;
+    generations[size] = generation;
+    seeds[size] = seed;
+    deviceBlocks[size] = deviceBlock;
+    size++;
+  }
+
+  private void grow(int capacity) {
+    positions = Arrays.copyOf(positions, capacity);
+    slots = Arrays.copyOf(slots, capacity);
+    generations = Arrays.copyOf(generations, capacity);
+    seeds = Arrays.copyOf(seeds, capacity);
+    deviceBlocks = Arrays.copyOf(deviceBlocks, capacity);
+  }
+
+  public long transferId() {
+    return transferId;
+  }
+
+  public Operation operation() {
+    return operation;
+  }
+
+  public int group() {
+    return group;
+  }
+
+  /** The moment after which the copy may read its source or overwrite its destination. */
+  public DeviceEvent event() {
+    return event;
+  }
+
+  public int size() {
+    return size;
+  }
+
+  public int position(int index) {
+    return positions[index];
+  }
+
+  public int slot(int index) {
+    return slots[index];
+  }
+
+  public long generation(int index) {
+    return generations[index];
+  }
+
+  public long seed(int index) {
+    return seeds[index];
+  }
+
+  public int deviceBlock(int index) {
+    return deviceBlocks[index];
+  }
+}

@@ -1,0 +1,17 @@
+package dev.spillway.device;
+
+import dev.spillway.block.KvLayout;
+
+/**
+ * The caller's device memory: where the blocks of a layout lie. Spillway reads and writes it during
+ * transfers and owns none of it; it must outlive the engine.
+ */
+public interface DeviceMemory {
+  KvLayout layout();
+
+  /** Blocks of a group; their numbers are 0 to this. */
+  int blockCount(int group);
+
+  /** Address of block 0 of a piece's tensor. */
+  long pieceAddress(int group, int piece);
+}

@@ -1,0 +1,101 @@
+package dev.spillway.engine;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * How the engine of a rank works, decided at open.
+ *
+ * @param kind "uring" or "threads"
+ * @param kindReason why not io_uring, empty where it is
+ * @param direct whether the page cache is passed by
+ * @param registered whether staging memory is registered with the ring
+ * @param registeredFile whether the file is
+ * @param deferTaskrun whether completions are reaped by the lane alone
+ * @param alignment of every request, bytes; 1 in the page cache
+ * @param fileSystem its name
+ * @param path of the block file
+ * @param fileBytes of the block file
+ * @param epoch of this open
+ * @param queueDepth requests in flight at most, a lane
+ * @param stagingSlots a lane
+ * @param stagingBytes a lane
+ * @param stagingPages "hugetlb", "thp" or "small"
+ * @param checksum the vector code in use
+ * @param slotCounts slots on disk, by group
+ * @param slotBytes of a slot on disk, by group
+ * @param notices what an operator should know
+ */
+public record EngineMode(
+    String kind,
+    String kindReason,
+    boolean direct,
+    boolean registered,
+    boolean registeredFile,
+    boolean deferTaskrun,
+    int alignment,
+    String fileSystem,
+    String path,
+    long fileBytes,
+    long epoch,
+    int queueDepth,
+    int stagingSlots,
+    long stagingBytes,
+    String stagingPages,
+    String checksum,
+    List<Long> slotCounts,
+    List<Integer> slotBytes,
+    List<String> notices) {
+
+  /** Reads the lines that {@code KvEngine::describe} writes. */
+  static EngineMode parse(String text) {
+    var values = new HashMap<String, String>();
+    var notices = new ArrayList<String>();
+    text.lines()
+        .forEach(
+            line -> {
+              var at = line.indexOf('=');
+              if (line.startsWith("notice=")) {
+                notices.add(line.substring(at + 1));
+              } else {
+                values.put(line.substring(0, at), line.substring(at + 1));
+              }
+            });
+    var slotCounts = new ArrayList<Long>();
+    var slotBytes = new ArrayList<Integer>();
+    for (int group = 0; values.containsKey("slotCount." + group); group++) {
+      slotCounts.add(Long.parseLong(value(values, "slotCount." + group)));
+      slotBytes.add(Integer.parseInt(value(values, "slotBytes." + group)));
+    }
+    return new EngineMode(
+        value(values, "kind"),
+        value(values, "kindReason"),
+        value(values, "direct").equals("1"),
+        value(values, "registered").equals("1"),
+        value(values, "registeredFile").equals("1"),
+        value(values, "deferTaskrun").equals("1"),
+        Integer.parseInt(value(values, "alignment")),
+        value(values, "fileSystem"),
+        value(values, "path"),
+        Long.parseLong(value(values, "fileBytes")),
+        Long.parseLong(value(values, "epoch")),
+        Integer.parseInt(value(values, "queueDepth")),
+        Integer.parseInt(value(values, "stagingSlots")),
+        Long.parseLong(value(values, "stagingBytes")),
+        value(values, "stagingPages"),
+        value(values, "checksum"),
+        List.copyOf(slotCounts),
+        List.copyOf(slotBytes),
+        List.copyOf(notices));
+  }
+
+  private static String value(Map<String, String> values, String name) {
+    var value = values.get(name);
+    if (value == null) {
+      throw new IllegalStateException("the native library does not say its " + name);
+    }
+    return value;
+  }
+}

@@ -1,0 +1,109 @@
+package dev.spillway.engine;
+
+import dev.spillway.block.KvLayout;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.List;
+
+/**
+ * What the native engine of one rank is opened with. The face has checked every value.
+ *
+ * @param alignment of direct I/O, 0 to take what kernel, device and page ask for
+ * @param stagingBytesMax of pinned host memory, for each of the two lanes
+ * @param pieceAddresses base address of each piece's tensor, by group and piece
+ * @param deviceBlocks blocks of device memory, by group
+ */
+public record EngineOptions(
+    Path directory,
+    String nameSpace,
+    KvLayout layout,
+    int rank,
+    int rankCount,
+    long capacityBytes,
+    long stagingBytesMax,
+    int queueDepth,
+    EngineKind kind,
+    boolean direct,
+    int alignment,
+    Allocation allocation,
+    int blocksInFlightMax,
+    long lockWaitNanos,
+    List<List<Long>> pieceAddresses,
+    List<Integer> deviceBlocks) {
+
+  /** How blocks get to the disk. */
+  public enum EngineKind {
+    /** io_uring where this process may use it, threads elsewhere. */
+    AUTO(0),
+    URING(1),
+    THREADS(2);
+
+    private final int code;
+
+    EngineKind(int code) {
+      this.code = code;
+    }
+  }
+
+  /** How the space of the block file is come by. */
+  public enum Allocation {
+    /** Reserved by the file system; refused where it cannot. */
+    PREALLOCATE(0),
+    /** Reserved by writing zeros, once. */
+    ZERO_FILL(1),
+    /** Not reserved: a full disk shows at some later store. */
+    SPARSE(2);
+
+    private final int code;
+
+    Allocation(int code) {
+      this.code = code;
+    }
+  }
+
+  /** The open record with its groups and pieces, as {@code base/Records.h} lays them out. */
+  ByteBuffer toRecord() {
+    int pieces = layout.groups().stream().mapToInt(group -> group.pieces().size()).sum();
+    var record =
+        RecordLayout.allocate(
+            RecordLayout.OPEN_BYTES
+                + layout.groups().size() * RecordLayout.GROUP_BYTES
+                + pieces * RecordLayout.PIECE_BYTES);
+    record
+        .putInt(RecordLayout.OPEN_VERSION, RecordLayout.VERSION)
+        .putInt(RecordLayout.OPEN_RANK, rank)
+        .putInt(RecordLayout.OPEN_RANK_COUNT, rankCount)
+        .putInt(RecordLayout.OPEN_GROUP_COUNT, layout.groups().size())
+        .putLong(RecordLayout.OPEN_CAPACITY_BYTES, capacityBytes)
+        .putLong(RecordLayout.OPEN_STAGING_BYTES_MAX, stagingBytesMax)
+        .putInt(RecordLayout.OPEN_QUEUE_DEPTH, queueDepth)
+        .putInt(RecordLayout.OPEN_ENGINE_KIND, kind.code)
+        .putInt(RecordLayout.OPEN_DIRECT, direct ? 1 : 0)
+        .putInt(RecordLayout.OPEN_ALIGNMENT, alignment)
+        .putInt(RecordLayout.OPEN_ALLOCATION, allocation.code)
+        .putInt(RecordLayout.OPEN_BLOCKS_IN_FLIGHT_MAX, blocksInFlightMax)
+        .putLong(RecordLayout.OPEN_FINGERPRINT, layout.fingerprint())
+        .putLong(RecordLayout.OPEN_LOCK_WAIT_NANOS, lockWaitNanos);
+    putGroups(record.position(RecordLayout.OPEN_BYTES));
+    return record;
+  }
+
+  private void putGroups(ByteBuffer record) {
+    for (int group = 0; group < layout.groups().size(); group++) {
+      var shape = layout.group(group);
+      record
+          .putInt(shape.blockTokens())
+          .putInt(shape.pieces().size())
+          .putLong(deviceBlocks.get(group));
+    }
+    for (int group = 0; group < layout.groups().size(); group++) {
+      var pieces = layout.group(group).pieces();
+      for (int piece = 0; piece < pieces.size(); piece++) {
+        record
+            .putLong(pieceAddresses.get(group).get(piece))
+            .putLong(pieces.get(piece).stride())
+            .putLong(pieces.get(piece).bytes());
+      }
+    }
+  }
+}

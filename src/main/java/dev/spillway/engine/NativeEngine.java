@@ -1,0 +1,257 @@
+package dev.spillway.engine;
+
+import dev.spillway.block.BlockOutcome;
+import dev.spillway.block.BlockStage;
+import dev.spillway.block.Operation;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+
+/**
+ * The native engine of one rank. Submissions and endings cross the JNI line as arrays of 64-byte
+ * records, one call a batch in each direction.
+ */
+public final class NativeEngine implements TransferEngine {
+  private static final int BATCH = 256;
+
+  /** Marks stores in a ticket: the ending does not say what was asked. */
+  private static final long STORE_BIT = 1L << 63;
+
+  private final ByteBuffer down = RecordLayout.allocate(BATCH * RecordLayout.DOWN_BYTES);
+  private final ByteBuffer up = RecordLayout.allocate(BATCH * RecordLayout.UP_BYTES);
+  private final ByteBuffer counters = RecordLayout.allocate(2 * LaneStats.COUNT * Long.BYTES);
+  private final long downAddress = KvEngineNative.addressOf(down);
+  private final long upAddress = KvEngineNative.addressOf(up);
+  private final long countersAddress = KvEngineNative.addressOf(counters);
+  private final EngineMode mode;
+  private long engine;
+  private boolean leaked;
+  private int added;
+
+  private NativeEngine(long engine) {
+    this.engine = engine;
+    this.mode = EngineMode.parse(KvEngineNative.engineDescribe(engine));
+  }
+
+  /**
+   * Opens the block file and starts the lanes.
+   *
+   * @throws OpenRefusedException where that cannot be; nothing is left behind
+   */
+  public static NativeEngine open(EngineOptions options) {
+    NativeLibrary.load();
+    RecordLayout.verify();
+    long engine = KvEngineNative.engineNew();
+    var record = options.toRecord();
+    int reason =
+        KvEngineNative.engineOpen(
+            engine,
+            options.directory().toString(),
+            options.nameSpace(),
+            KvEngineNative.addressOf(record));
+    if (reason == 0) {
+      return new NativeEngine(engine);
+    }
+    var message = KvEngineNative.engineMessage(engine);
+    int errno = KvEngineNative.engineError(engine);
+    KvEngineNative.engineDelete(engine);
+    throw new OpenRefusedException(OpenRefusedException.Reason.of(reason), errno, message);
+  }
+
+  /** Why io_uring cannot be used by this process, or empty where it can. */
+  public static String uringRefusal() {
+    NativeLibrary.load();
+    return KvEngineNative.uringRefusal();
+  }
+
+  /** What was found of CUDA on this machine, or why nothing was. */
+  public static String cudaFindings() {
+    NativeLibrary.load();
+    return KvEngineNative.cudaFindings();
+  }
+
+  /** XXH3-64 of memory, as the lanes compute it. */
+  public static long checksum(long address, long bytes, long seed) {
+    NativeLibrary.load();
+    return KvEngineNative.checksumOf(address, bytes, seed);
+  }
+
+  @Override
+  public int batchCapacity() {
+    return BATCH;
+  }
+
+  @Override
+  public void addStore(
+      long ticket,
+      int group,
+      int deviceBlock,
+      int slot,
+      long seed,
+      long eventAddress,
+      long eventValue) {
+    int at = add(ticket | STORE_BIT, 1, group, deviceBlock, slot, seed);
+    down.putLong(at + RecordLayout.DOWN_EXPECTED_CHECKSUM, 0)
+        .putLong(at + RecordLayout.DOWN_EVENT_ADDRESS, eventAddress)
+        .putLong(at + RecordLayout.DOWN_EVENT_VALUE, eventValue);
+  }
+
+  @Override
+  public void addLoad(
+      long ticket,
+      int group,
+      int deviceBlock,
+      int slot,
+      long seed,
+      long checksum,
+      long eventAddress,
+      long eventValue) {
+    int at = add(ticket, 2, group, deviceBlock, slot, seed);
+    down.putLong(at + RecordLayout.DOWN_EXPECTED_CHECKSUM, checksum)
+        .putLong(at + RecordLayout.DOWN_EVENT_ADDRESS, eventAddress)
+        .putLong(at + RecordLayout.DOWN_EVENT_VALUE, eventValue);
+  }
+
+  private int add(long ticket, int operation, int group, int deviceBlock, int slot, long seed) {
+    if (added == BATCH) {
+      throw new IllegalStateException("a batch of more than " + BATCH + " blocks");
+    }
+    int at = added++ * RecordLayout.DOWN_BYTES;
+    down.putLong(at + RecordLayout.DOWN_TICKET, ticket)
+        .putShort(at + RecordLayout.DOWN_OPERATION, (short) operation)
+        .putShort(at + RecordLayout.DOWN_GROUP, (short) group)
+        .putInt(at + RecordLayout.DOWN_DEVICE_BLOCK, deviceBlock)
+        .putInt(at + RecordLayout.DOWN_SLOT, slot)
+        .putInt(at + RecordLayout.DOWN_PATH, 0)
+        .putLong(at + RecordLayout.DOWN_CHECKSUM_SEED, seed)
+        .putLong(at + RecordLayout.DOWN_DEADLINE_NANOS, 0);
+    return at;
+  }
+
+  @Override
+  public void submit() {
+    int accepted = KvEngineNative.engineSubmit(handle(), downAddress, added);
+    if (accepted != added) {
+      throw new IllegalStateException(
+          "the native engine took " + accepted + " of a batch of " + added + " blocks");
+    }
+    added = 0;
+  }
+
+  @Override
+  public int poll() {
+    return KvEngineNative.enginePoll(handle(), upAddress, BATCH);
+  }
+
+  @Override
+  public long ticket(int index) {
+    return rawTicket(index) & ~STORE_BIT;
+  }
+
+  @Override
+  public Operation operation(int index) {
+    return rawTicket(index) < 0 ? Operation.STORE : Operation.LOAD;
+  }
+
+  private long rawTicket(int index) {
+    return up.getLong(index * RecordLayout.UP_BYTES + RecordLayout.UP_TICKET);
+  }
+
+  @Override
+  public BlockOutcome outcome(int index) {
+    int code = up.getShort(index * RecordLayout.UP_BYTES + RecordLayout.UP_OUTCOME);
+    return rawTicket(index) < 0 ? BlockStatus.ofStore(code) : BlockStatus.ofLoad(code);
+  }
+
+  @Override
+  public BlockStage stage(int index) {
+    return BlockStatus.stage(up.getShort(index * RecordLayout.UP_BYTES + RecordLayout.UP_STAGE));
+  }
+
+  @Override
+  public int errno(int index) {
+    return up.getInt(index * RecordLayout.UP_BYTES + RecordLayout.UP_ERROR);
+  }
+
+  @Override
+  public int bytesDone(int index) {
+    return up.getInt(index * RecordLayout.UP_BYTES + RecordLayout.UP_BYTES_DONE);
+  }
+
+  @Override
+  public long checksum(int index) {
+    return up.getLong(index * RecordLayout.UP_BYTES + RecordLayout.UP_CHECKSUM);
+  }
+
+  @Override
+  public long nanos(int index) {
+    int at = index * RecordLayout.UP_BYTES;
+    return up.getLong(at + RecordLayout.UP_QUEUED_NANOS)
+        + up.getLong(at + RecordLayout.UP_IO_NANOS)
+        + up.getLong(at + RecordLayout.UP_VERIFY_NANOS)
+        + up.getLong(at + RecordLayout.UP_COPY_NANOS);
+  }
+
+  @Override
+  public void await(Duration bound) {
+    KvEngineNative.engineAwait(handle(), bound.toNanos());
+  }
+
+  @Override
+  public void wake() {
+    if (engine != 0) {
+      KvEngineNative.engineWake(engine);
+    }
+  }
+
+  @Override
+  public EngineMode mode() {
+    return mode;
+  }
+
+  @Override
+  public synchronized EngineStats stats() {
+    if (engine != 0) {
+      KvEngineNative.engineCounters(engine, countersAddress);
+    }
+    return new EngineStats(LaneStats.read(counters, 0), LaneStats.read(counters, 1));
+  }
+
+  @Override
+  public String failure() {
+    if (engine == 0 || KvEngineNative.engineBroken(engine) == 0) {
+      return "";
+    }
+    return KvEngineNative.engineDescribe(engine)
+        .lines()
+        .filter(line -> line.startsWith("cause="))
+        .map(line -> line.substring("cause=".length()))
+        .findFirst()
+        .orElse("unknown");
+  }
+
+  @Override
+  public boolean drain(Duration bound) {
+    leaked = KvEngineNative.engineClose(handle(), bound.toNanos()) != 0;
+    return !leaked;
+  }
+
+  @Override
+  public synchronized void close() {
+    if (engine == 0) {
+      return;
+    }
+    if (!leaked) {
+      drain(Duration.ofDays(1));
+    }
+    KvEngineNative.engineCounters(engine, countersAddress); // what stats() answers from now on
+    KvEngineNative.engineDelete(engine);
+    engine = 0;
+  }
+
+  private long handle() {
+    if (engine == 0) {
+      throw new IllegalStateException("the engine is closed");
+    }
+    return engine;
+  }
+}

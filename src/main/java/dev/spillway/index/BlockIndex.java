@@ -1,0 +1,404 @@
+package dev.spillway.index;
+
+import dev.spillway.block.BlockKeys;
+import java.util.Arrays;
+import java.util.List;
+
+/**
+ * Which block is in which slot. An entry is a slot: it is reserved for a key (no look-up sees it),
+ * then stored, then gone; both are numbers, and all state is in primitive arrays. Invalidation
+ * happens only here. Owned by the scheduler's thread.
+ *
+ * <pre>
+ * RESERVED → STORED → GONE → (free)      RESERVED → GONE → (free)
+ * </pre>
+ *
+ * A GONE entry keeps its slot until the last lease and the last transfer let go of it. Eviction is
+ * least recently used, and keeps one order besides: a block is never younger than the one before it
+ * in its prefix, so that the end of a prefix goes before its beginning.
+ */
+public final class BlockIndex {
+  /** Answers of {@link #reserve} that are no entry. */
+  public static final int PRESENT = -1;
+
+  public static final int FULL = -2;
+
+  private static final int NONE = -1;
+
+  private enum State {
+    FREE,
+    RESERVED,
+    STORED,
+    GONE
+  }
+
+  private final DiskSlots[] slots;
+  private final int[] groupBase; // the first entry of each group, then the entry count
+  private final State[] states;
+  private final long[] highs;
+  private final long[] lows;
+  private final long[] generations;
+  private final int[] holds; // leases, and a reservation's own transfer
+  private final boolean[] retiring;
+  private final int[] older;
+  private final int[] younger;
+  private final int[] oldest;
+  private final int[] youngest;
+  private final int[] table; // entry + 1 at the hash's place or after it, 0 where free
+  private final int mask;
+  private final long epoch;
+  private int counter;
+  private long evictions;
+  private int storedCount;
+  private int heldCount;
+
+  /**
+   * @param slotCounts slots on disk, by group
+   * @param epoch of the block file: the high half of every generation
+   */
+  public BlockIndex(List<Long> slotCounts, long epoch) {
+    int groups = slotCounts.size();
+    slots = new DiskSlots[groups];
+    groupBase = new int[groups + 1];
+    for (int group = 0; group < groups; group++) {
+      int count = Math.toIntExact(slotCounts.get(group));
+      slots[group] = new DiskSlots(count);
+      groupBase[group + 1] = Math.addExact(groupBase[group], count);
+    }
+    int entries = groupBase[groups];
+    states = new State[entries];
+    Arrays.fill(states, State.FREE);
+    highs = new long[entries];
+    lows = new long[entries];
+    generations = new long[entries];
+    holds = new int[entries];
+    retiring = new boolean[entries];
+    older = new int[entries];
+    younger = new int[entries];
+    oldest = new int[groups];
+    youngest = new int[groups];
+    Arrays.fill(oldest, NONE);
+    Arrays.fill(youngest, NONE);
+    // At most half full, so that runs stay short.
+    table = new int[Integer.highestOneBit(Math.max(4, entries) * 2 - 1) * 2];
+    mask = table.length - 1;
+    this.epoch = epoch;
+  }
+
+  // What callers ask.
+
+  /** The entry of a stored block, or -1. */
+  public int find(int group, long high, long low) {
+    int entry = seek(group, high, low);
+    return entry >= 0 && states[entry] == State.STORED ? entry : NONE;
+  }
+
+  /**
+   * How many blocks of the prefix are stored, from {@code from} on without a gap. Each is held as
+   * by {@link #hold}, its entry is written to {@code entries}, and the whole prefix is touched.
+   */
+  public int holdPrefix(int group, BlockKeys keys, int from, int[] entries) {
+    int count = 0;
+    while (from + count < keys.size() && count < entries.length) {
+      int entry = find(group, keys.high(from + count), keys.low(from + count));
+      if (entry == NONE) {
+        break;
+      }
+      hold(entry);
+      entries[count++] = entry;
+    }
+    touch(group, keys, from + count);
+    return count;
+  }
+
+  /** Makes the first {@code count} blocks of the prefix the youngest, the first youngest of all. */
+  public void touch(int group, BlockKeys keys, int count) {
+    for (int i = count - 1; i >= 0; i--) {
+      int entry = seek(group, keys.high(i), keys.low(i));
+      if (entry >= 0) {
+        unlink(group, entry);
+        linkBelow(group, entry, NONE);
+      }
+    }
+  }
+
+  /**
+   * Gives a key a slot, and evicts for it where it must. The entry is held for its transfer.
+   *
+   * @param parent the entry of the block before it in the prefix, or negative
+   * @return the entry; {@link #PRESENT} where the key is stored or being stored; {@link #FULL}
+   *     where nothing can be evicted
+   */
+  public int reserve(int group, long high, long low, int parent) {
+    if (seek(group, high, low) >= 0) {
+      return PRESENT;
+    }
+    int slot = slots[group].take();
+    if (slot < 0) {
+      if (!evictOldest(group, parent)) {
+        return FULL;
+      }
+      slot = slots[group].take();
+    }
+    int entry = groupBase[group] + slot;
+    assert states[entry] == State.FREE : "entry " + entry + " is " + states[entry];
+    states[entry] = State.RESERVED;
+    highs[entry] = high;
+    lows[entry] = low;
+    generations[entry] = epoch << 32 | Integer.toUnsignedLong(++counter);
+    insert(entry);
+    linkBelow(group, entry, parent);
+    hold(entry);
+    return entry;
+  }
+
+  /** The block is written: look-ups may see it. */
+  public void commit(int entry) {
+    assert states[entry] == State.RESERVED : "entry " + entry + " is " + states[entry];
+    states[entry] = State.STORED;
+    storedCount++;
+    release(entry);
+  }
+
+  /** The block could not be written: as if it had never been asked for. */
+  public void discard(int entry) {
+    assert states[entry] == State.RESERVED : "entry " + entry + " is " + states[entry];
+    remove(entry);
+    release(entry);
+  }
+
+  /**
+   * No look-up finds the block any more; its slot comes free when nothing holds it. An entry that
+   * is gone already stays gone.
+   *
+   * @param retire whether the slot is to blame, and not to be handed out again
+   */
+  public void invalidate(int entry, boolean retire) {
+    if (states[entry] == State.STORED) {
+      remove(entry);
+      storedCount--;
+    }
+    assert states[entry] == State.GONE : "entry " + entry + " is " + states[entry];
+    retiring[entry] |= retire;
+    freeIfUnheld(entry);
+  }
+
+  /** Keeps the entry's slot from being handed out until {@link #release}. */
+  public void hold(int entry) {
+    if (holds[entry]++ == 0) {
+      heldCount++;
+    }
+  }
+
+  public void release(int entry) {
+    assert holds[entry] > 0 : "entry " + entry + " is released but was not held";
+    if (--holds[entry] == 0) {
+      heldCount--;
+      freeIfUnheld(entry);
+    }
+  }
+
+  public boolean isStored(int entry) {
+    return states[entry] == State.STORED;
+  }
+
+  /** The slot within the group's region. */
+  public int slot(int entry) {
+    return entry - groupBase[groupOf(entry)];
+  }
+
+  public long generation(int entry) {
+    return generations[entry];
+  }
+
+  public long high(int entry) {
+    return highs[entry];
+  }
+
+  public long low(int entry) {
+    return lows[entry];
+  }
+
+  public int storedCount() {
+    return storedCount;
+  }
+
+  /** Entries that a lease or a transfer holds: 0 when all is quiet. */
+  public int heldCount() {
+    return heldCount;
+  }
+
+  public long evictions() {
+    return evictions;
+  }
+
+  public int retiredCount() {
+    return Arrays.stream(slots).mapToInt(DiskSlots::retiredCount).sum();
+  }
+
+  public int freeCount() {
+    return Arrays.stream(slots).mapToInt(DiskSlots::freeCount).sum();
+  }
+
+  /**
+   * Checks the whole structure and throws {@link AssertionError} where it is not whole: for tests.
+   */
+  public void verify() {
+    int linked = 0;
+    for (int group = 0; group < slots.length; group++) {
+      int free = slots[group].freeCount() + slots[group].retiredCount();
+      int taken = 0;
+      for (int entry = groupBase[group]; entry < groupBase[group + 1]; entry++) {
+        taken += states[entry] == State.FREE ? 0 : 1;
+      }
+      require(
+          free + taken == slots[group].slotCount(),
+          "group "
+              + group
+              + ": "
+              + free
+              + " slots free or retired and "
+              + taken
+              + " taken of "
+              + slots[group].slotCount());
+      for (int entry = oldest[group]; entry != NONE; entry = younger[entry]) {
+        linked++;
+        require(seek(group, highs[entry], lows[entry]) == entry, "entry " + entry + " is lost");
+        require(
+            younger[entry] == NONE ? youngest[group] == entry : older[younger[entry]] == entry,
+            "entry " + entry + " is linked one way");
+      }
+    }
+    long mapped = Arrays.stream(table).filter(place -> place != 0).count();
+    require(mapped == linked, mapped + " entries mapped and " + linked + " linked");
+  }
+
+  private static void require(boolean right, String message) {
+    if (!right) {
+      throw new AssertionError(message);
+    }
+  }
+
+  // Eviction.
+
+  private boolean evictOldest(int group, int spared) {
+    for (int entry = oldest[group]; entry != NONE; entry = younger[entry]) {
+      if (states[entry] == State.STORED && holds[entry] == 0 && entry != spared) {
+        evictions++;
+        invalidate(entry, false);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private void freeIfUnheld(int entry) {
+    if (states[entry] != State.GONE || holds[entry] > 0) {
+      return;
+    }
+    var group = slots[groupOf(entry)];
+    if (retiring[entry]) {
+      group.retire(slot(entry));
+    } else {
+      group.giveBack(slot(entry));
+    }
+    states[entry] = State.FREE;
+    retiring[entry] = false;
+  }
+
+  private void remove(int entry) {
+    unlink(groupOf(entry), entry);
+    unmap(entry);
+    states[entry] = State.GONE;
+  }
+
+  private int groupOf(int entry) {
+    int group = 0;
+    while (entry >= groupBase[group + 1]) {
+      group++;
+    }
+    return group;
+  }
+
+  // The order of use: a list for each group.
+
+  /** Puts an entry next to the parent on its older side, or youngest of all without a parent. */
+  private void linkBelow(int group, int entry, int parent) {
+    int above = parent >= 0 && isLinked(parent) ? parent : NONE;
+    int below = above == NONE ? youngest[group] : older[above];
+    older[entry] = below;
+    younger[entry] = above;
+    if (above == NONE) {
+      youngest[group] = entry;
+    } else {
+      older[above] = entry;
+    }
+    if (below == NONE) {
+      oldest[group] = entry;
+    } else {
+      younger[below] = entry;
+    }
+  }
+
+  private void unlink(int group, int entry) {
+    if (younger[entry] == NONE) {
+      youngest[group] = older[entry];
+    } else {
+      older[younger[entry]] = older[entry];
+    }
+    if (older[entry] == NONE) {
+      oldest[group] = younger[entry];
+    } else {
+      younger[older[entry]] = younger[entry];
+    }
+  }
+
+  private boolean isLinked(int entry) {
+    return states[entry] == State.RESERVED || states[entry] == State.STORED;
+  }
+
+  // The map: open addressing, linear probing, removal by moving back what follows.
+
+  private int seek(int group, long high, long low) {
+    for (int at = place(group, high, low); table[at] != 0; at = (at + 1) & mask) {
+      int entry = table[at] - 1;
+      if (highs[entry] == high && lows[entry] == low && groupOf(entry) == group) {
+        return entry;
+      }
+    }
+    return NONE;
+  }
+
+  private void insert(int entry) {
+    int at = place(groupOf(entry), highs[entry], lows[entry]);
+    while (table[at] != 0) {
+      at = (at + 1) & mask;
+    }
+    table[at] = entry + 1;
+  }
+
+  private void unmap(int entry) {
+    int hole = place(groupOf(entry), highs[entry], lows[entry]);
+    while (table[hole] != entry + 1) {
+      hole = (hole + 1) & mask;
+    }
+    table[hole] = 0;
+    for (int at = (hole + 1) & mask; table[at] != 0; at = (at + 1) & mask) {
+      int moved = table[at] - 1;
+      int home = place(groupOf(moved), highs[moved], lows[moved]);
+      if (((at - home) & mask) >= ((at - hole) & mask)) {
+        table[hole] = table[at];
+        table[at] = 0;
+        hole = at;
+      }
+    }
+  }
+
+  /** Keys are hashes already, but a caller may give any 128 bits; group and halves are mixed. */
+  private int place(int group, long high, long low) {
+    long mixed = (high * 0x9e3779b97f4a7c15L) ^ (low * 0xc2b2ae3d27d4eb4fL) ^ group;
+    mixed ^= mixed >>> 32;
+    mixed *= 0xd6e8feb86659fd93L;
+    return (int) (mixed ^ mixed >>> 32) & mask;
+  }
+}

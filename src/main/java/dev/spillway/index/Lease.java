@@ -1,0 +1,71 @@
+package dev.spillway.index;
+
+import dev.spillway.block.BlockKeys;
+
+/**
+ * A prefix that a look-up found: its blocks are not evicted until the lease is closed. Loading from
+ * it needs it open at the call only. Owned by the scheduler's thread; closing twice is harmless.
+ */
+public final class Lease implements AutoCloseable {
+  private final BlockIndex index;
+  private final int group;
+  private final int from;
+  private final int[] entries;
+  private final int size;
+  private boolean closed;
+
+  private Lease(BlockIndex index, int group, int from, int[] entries, int size) {
+    this.index = index;
+    this.group = group;
+    this.from = from;
+    this.entries = entries;
+    this.size = size;
+  }
+
+  /** Takes a lease on the stored blocks of a prefix from {@code from} on, up to the first gap. */
+  public static Lease take(BlockIndex index, int group, BlockKeys keys, int from) {
+    var entries = new int[keys.size() - from];
+    int size = index.holdPrefix(group, keys, from, entries);
+    return new Lease(index, group, from, entries, size);
+  }
+
+  public int group() {
+    return group;
+  }
+
+  /** The position in the prefix of the first block leased. */
+  public int from() {
+    return from;
+  }
+
+  /** How many blocks are leased. */
+  public int size() {
+    return size;
+  }
+
+  public boolean isEmpty() {
+    return size == 0;
+  }
+
+  /** The index entry of a leased block: for the ledger. */
+  public int entry(int position) {
+    if (closed) {
+      throw new IllegalStateException("the lease is closed; load from it before closing it");
+    }
+    if (position < 0 || position >= size) {
+      throw new IndexOutOfBoundsException("block " + position + " of " + size + " leased");
+    }
+    return entries[position];
+  }
+
+  @Override
+  public void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
+    for (int i = 0; i < size; i++) {
+      index.release(entries[i]);
+    }
+  }
+}

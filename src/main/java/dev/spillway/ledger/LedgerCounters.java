@@ -1,0 +1,24 @@
+package dev.spillway.ledger;
+
+import dev.spillway.block.BlockOutcome;
+import java.util.Map;
+
+/**
+ * What the ledger has counted since open, by cause.
+ *
+ * @param outcomes blocks by how they ended
+ * @param storedBytes payload bytes stored
+ * @param loadedBytes payload bytes loaded
+ * @param unknownEndings endings of no transfer that is open: counted and dropped
+ * @param doubleEndings second endings of a block by one rank: counted and dropped
+ */
+public record LedgerCounters(
+    Map<BlockOutcome, Long> outcomes,
+    long storedBytes,
+    long loadedBytes,
+    long unknownEndings,
+    long doubleEndings) {
+  public LedgerCounters {
+    outcomes = Map.copyOf(outcomes);
+  }
+}

@@ -1,0 +1,27 @@
+package dev.spillway.ledger;
+
+import dev.spillway.block.BlockOutcome;
+import dev.spillway.block.Operation;
+import dev.spillway.index.BlockIndex;
+
+/**
+ * A load: an entry that a rank could not give back is invalidated with the first report of it,
+ * before the caller hears, so that a retry of the same look-up cannot hit it.
+ */
+final class LoadTransfer extends Transfer {
+  LoadTransfer(BlockIndex index, int rankCount) {
+    super(Operation.LOAD, index, rankCount);
+  }
+
+  @Override
+  void onFirstFault(int entry, BlockOutcome outcome) {
+    if (outcome.invalidatesEntry()) {
+      index.invalidate(entry, outcome.retiresSlot());
+    }
+  }
+
+  @Override
+  void settle(int entry, BlockOutcome outcome) {
+    index.release(entry);
+  }
+}

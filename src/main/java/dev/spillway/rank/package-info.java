@@ -1,0 +1,5 @@
+/** Puts together what the ranks of one transfer say. */
+@NullMarked
+package dev.spillway.rank;
+
+import org.jspecify.annotations.NullMarked;

@@ -85,7 +85,7 @@ public record EngineOptions(
         .putLong(RecordLayout.OPEN_FINGERPRINT, layout.fingerprint())
         .putLong(RecordLayout.OPEN_LOCK_WAIT_NANOS, lockWaitNanos);
     putGroups(record.position(RecordLayout.OPEN_BYTES));
-    return record;
+    return record.rewind(); // its address is that of its position
   }
 
   private void putGroups(ByteBuffer record) {

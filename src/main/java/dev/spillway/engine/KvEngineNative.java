@@ -10,7 +10,6 @@ import org.bytedeco.javacpp.annotation.Platform;
 /**
  * The native calls, one for one those of {@code KvEngine.h}, where they are described. An engine is
  * a number and records are an address: the cheapest call that JNI has. JavaCPP generates the other
- * side; its order of linking is the reverse of a linker's, hence liburing first.
  */
 @Platform(
     value = {"linux-x86_64", "linux-arm64"},

@@ -1,0 +1,241 @@
+package dev.spillway.cli;
+
+import dev.spillway.Spillway;
+import dev.spillway.SpillwayConfig;
+import dev.spillway.block.BlockKey;
+import dev.spillway.block.KvLayout;
+import dev.spillway.block.PrefixHasher;
+import dev.spillway.device.HostDevice;
+import dev.spillway.engine.EngineOptions.EngineKind;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A small scheduler over a real engine and a real disk: walks the requests of a trace, several at a
+ * time, with host memory in the place of a GPU's. Every block that is loaded is compared with what
+ * was computed under its key.
+ */
+final class Replay {
+  /**
+   * What to replay, and how.
+   *
+   * @param directory null for a temporary one that is unlinked as soon as it is open
+   * @param deviceBlocks 0 for the largest request or a quarter of the capacity
+   * @param pace arrivals as in the trace, so many times as fast; 0 to start as soon as there is
+   *     room
+   */
+  record Settings(
+      @Nullable Path directory,
+      KvLayout layout,
+      long capacityBytes,
+      int deviceBlocks,
+      int concurrency,
+      int queueDepth,
+      EngineKind engine,
+      boolean directIo,
+      double pace) {}
+
+  private static final Duration IDLE = Duration.ofMillis(100);
+
+  private final Settings settings;
+  private final List<Request> requests;
+  private final PrintStream out;
+  private final boolean terminal;
+  private final ReplayTally tally = new ReplayTally();
+  private final Map<Long, BlockKey> keys = new HashMap<>();
+  private final PrefixHasher hasher = new PrefixHasher("replay", "");
+
+  Replay(Settings settings, List<Request> requests, PrintStream out, boolean terminal) {
+    this.settings = settings;
+    this.requests = requests;
+    this.out = out;
+    this.terminal = terminal;
+  }
+
+  ReplayReport run() throws IOException {
+    var given = settings.directory();
+    boolean temporary = given == null;
+    var directory = given == null ? temporaryDirectory() : given;
+    int deviceBlocks = deviceBlocks();
+    try (var device = HostDevice.allocate(settings.layout(), deviceBlocks);
+        var spillway = Spillway.open(config(directory, device))) {
+      if (temporary) {
+        delete(directory);
+      }
+      announce(spillway, deviceBlocks, temporary);
+      return replay(spillway, device, deviceBlocks);
+    } finally {
+      if (temporary) {
+        delete(directory);
+      }
+    }
+  }
+
+  private SpillwayConfig config(Path directory, HostDevice device) {
+    return SpillwayConfig.builder(directory, device)
+        .nameSpace("replay")
+        .capacityBytes(settings.capacityBytes())
+        .queueDepth(settings.queueDepth())
+        .engine(settings.engine())
+        .directIo(settings.directIo())
+        .blocksInFlightMax(65536)
+        .build();
+  }
+
+  private ReplayReport replay(Spillway spillway, HostDevice device, int deviceBlocks) {
+    var pool = new DevicePool(deviceBlocks);
+    var context =
+        new ReplayRequest.Context(
+            spillway,
+            pool,
+            new BlockPattern(device),
+            settings.layout().groups().size(),
+            blockTokens(requests));
+    var progress = new ProgressLine(out, terminal, requests.size(), System::nanoTime);
+    long startedAt = System.nanoTime();
+    var running = new ArrayList<ReplayRequest>();
+    int next = 0;
+    while (next < requests.size() || !running.isEmpty()) {
+      int started = startRequests(context, running, next, startedAt);
+      next += started;
+      boolean stepped = step(running);
+      if (spillway.poll() == 0 && !stepped && started == 0) {
+        spillway.poll(IDLE);
+      }
+      if (progress.isDue()) {
+        progress.show(tally, spillway.stats());
+      }
+    }
+    double wallSeconds = (System.nanoTime() - startedAt) / 1e9;
+    progress.clear();
+    checkQuiet(spillway, pool);
+    return ReplayReport.of(tally, spillway.stats(), wallSeconds);
+  }
+
+  /** Starts requests in order while there is room; answers how many. */
+  private int startRequests(
+      ReplayRequest.Context context, List<ReplayRequest> running, int next, long startedAt) {
+    int started = 0;
+    while (next + started < requests.size() && running.size() < settings.concurrency()) {
+      var request = requests.get(next + started);
+      if (!hasArrived(request, startedAt)) {
+        break;
+      }
+      var candidate = new ReplayRequest(context, tally, request, keysOf(request));
+      if (!candidate.start()) {
+        if (running.isEmpty()) {
+          throw new IllegalArgumentException(
+              "a request of %d blocks and a device pool of %d; --device-blocks %d would be right"
+                  .formatted(
+                      request.blockIds().length,
+                      context.pool().blockCount(),
+                      request.blockIds().length));
+        }
+        break;
+      }
+      running.add(candidate);
+      started++;
+    }
+    return started;
+  }
+
+  private boolean hasArrived(Request request, long startedAt) {
+    return settings.pace() == 0
+        || (System.nanoTime() - startedAt) / 1e6 * settings.pace() >= request.millis();
+  }
+
+  private static boolean step(List<ReplayRequest> running) {
+    boolean worked = false;
+    for (var request : running) {
+      worked |= request.doWork();
+    }
+    running.removeIf(ReplayRequest::isDone);
+    return worked;
+  }
+
+  /** An id names a block and all before it, so its hash is a key as it is. */
+  private List<BlockKey> keysOf(Request request) {
+    var list = new ArrayList<BlockKey>(request.blockIds().length);
+    for (long id : request.blockIds()) {
+      list.add(
+          keys.computeIfAbsent(
+              id,
+              name -> hasher.hash(new int[] {(int) (name >>> 32), (int) (long) name}, 2).get(0)));
+    }
+    return list;
+  }
+
+  /** Tokens a block, which traces do not say: the smallest power of two that fits every request. */
+  static int blockTokens(List<Request> requests) {
+    long most = 1;
+    for (var request : requests) {
+      int blocks = Math.max(1, request.blockIds().length);
+      most = Math.max(most, (request.inputTokens() + blocks - 1) / blocks);
+    }
+    return Math.toIntExact(Long.highestOneBit(2 * most - 1));
+  }
+
+  private int deviceBlocks() {
+    if (settings.deviceBlocks() > 0) {
+      return settings.deviceBlocks();
+    }
+    int largest = requests.stream().mapToInt(request -> request.blockIds().length).max().orElse(1);
+    long blockBytes =
+        settings.layout().groups().stream().mapToLong(KvLayout.Group::blockBytes).sum();
+    return (int) Math.max(largest, settings.capacityBytes() / 4 / blockBytes);
+  }
+
+  private void announce(Spillway spillway, int deviceBlocks, boolean temporary) {
+    var mode = spillway.stats().mode();
+    long blockBytes =
+        settings.layout().groups().stream().mapToLong(KvLayout.Group::blockBytes).sum();
+    out.printf(
+        "%,d requests; blocks of %s; %s on disk in %s%s; %,d device blocks (%s); %s engine%s%n",
+        requests.size(),
+        Bytes.format(blockBytes),
+        Bytes.format(settings.capacityBytes()),
+        mode.path(),
+        temporary ? " (temporary, unlinked)" : "",
+        deviceBlocks,
+        Bytes.format(deviceBlocks * blockBytes),
+        mode.kind(),
+        mode.kindReason().isEmpty() ? "" : ": " + mode.kindReason());
+    mode.notices().forEach(notice -> out.println("note: " + notice));
+  }
+
+  private static void checkQuiet(Spillway spillway, DevicePool pool) {
+    var stats = spillway.stats();
+    if (stats.heldBlocks() > 0 || stats.blocksInFlight() > 0 || !pool.isQuiet()) {
+      throw new IllegalStateException(
+          "%d entries held and %d blocks in flight after the last request"
+              .formatted(stats.heldBlocks(), stats.blocksInFlight()));
+    }
+  }
+
+  private static Path temporaryDirectory() throws IOException {
+    var large = Path.of("/var/tmp");
+    return Files.isWritable(large)
+        ? Files.createTempDirectory(large, "spillway-")
+        : Files.createTempDirectory("spillway-");
+  }
+
+  private static void delete(Path directory) throws IOException {
+    if (!Files.exists(directory)) {
+      return;
+    }
+    try (var entries = Files.list(directory)) {
+      for (var entry : entries.toList()) {
+        Files.delete(entry);
+      }
+    }
+    Files.delete(directory);
+  }
+}

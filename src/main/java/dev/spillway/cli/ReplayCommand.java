@@ -1,0 +1,153 @@
+package dev.spillway.cli;
+
+import dev.spillway.block.KvLayout;
+import dev.spillway.engine.EngineOptions.EngineKind;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.Callable;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Option;
+
+/** {@code spillway replay}: the main job. */
+@Command(
+    name = "replay",
+    mixinStandardHelpOptions = true,
+    showDefaultValues = true,
+    description =
+        "Replays a request trace through a small scheduler, a real engine and a real disk, and"
+            + " compares every loaded block byte for byte.")
+final class ReplayCommand implements Callable<Integer> {
+  private static final int BUILT_IN_REQUESTS = 500;
+
+  @Option(
+      names = "--trace",
+      paramLabel = "FILE",
+      description =
+          "Mooncake JSONL or an agentic session, plain, gzip or zstd. Without it: a built-in,"
+              + " seeded workload of conversations.")
+  private @Nullable Path trace;
+
+  @Option(
+      names = "--requests",
+      paramLabel = "N",
+      description = "Requests to replay at most. Default: the whole trace, 500 of the built-in.")
+  private @Nullable Integer requests;
+
+  @Option(names = "--seed", defaultValue = "1", description = "Seed of the built-in workload.")
+  private long seed;
+
+  @Option(
+      names = "--dir",
+      paramLabel = "DIR",
+      description = "Where the blocks go. Default: a temporary directory, unlinked once open.")
+  private @Nullable Path directory;
+
+  @Option(
+      names = "--capacity",
+      paramLabel = "BYTES",
+      defaultValue = "2GiB",
+      converter = Bytes.class,
+      description = "Bytes of slots on disk.")
+  private long capacity;
+
+  @Option(
+      names = "--device-blocks",
+      paramLabel = "N",
+      defaultValue = "0",
+      description = "Blocks of device memory; 0: the largest request, or a quarter of --capacity.")
+  private int deviceBlocks;
+
+  @Option(
+      names = "--block-bytes",
+      paramLabel = "BYTES",
+      defaultValue = "256KiB",
+      converter = Bytes.class,
+      description = "Bytes of a block, 512 to 64MiB, aligned or not.")
+  private long blockBytes;
+
+  @Option(
+      names = "--model",
+      paramLabel = "NAME",
+      description =
+          "True block geometry of a model instead: MODEL[-tpN][-fp8], for example llama-3.1-8b,"
+              + " gpt-oss-20b-tp8-fp8, deepseek-v3-fp8-scales, nemotron-h-8b-tp4.")
+  private @Nullable String model;
+
+  @Option(names = "--engine", defaultValue = "auto", description = "${COMPLETION-CANDIDATES}.")
+  private EngineKind engine = EngineKind.AUTO;
+
+  @Option(
+      names = "--depth",
+      paramLabel = "N",
+      defaultValue = "32",
+      description = "Requests in flight at the disk, a lane.")
+  private int depth;
+
+  @Option(
+      names = "--concurrency",
+      paramLabel = "N",
+      defaultValue = "8",
+      description = "Requests under way at a time.")
+  private int concurrency;
+
+  @Option(
+      names = "--pace",
+      paramLabel = "X",
+      defaultValue = "0",
+      description = "Let requests arrive as in the trace, X times as fast; 0: as fast as they go.")
+  private double pace;
+
+  @Option(names = "--page-cache", description = "Use the page cache instead of direct I/O.")
+  private boolean pageCache;
+
+  @Option(
+      names = "--json",
+      paramLabel = "FILE",
+      description = "Write the report here as JSON, too.")
+  private @Nullable Path json;
+
+  @Override
+  public Integer call() throws IOException {
+    check(concurrency >= 1, "--concurrency is " + concurrency + "; at least 1 would be right");
+    check(pace >= 0, "--pace is " + pace + "; 0 or more would be right");
+    check(deviceBlocks >= 0, "--device-blocks is " + deviceBlocks + "; 0 or more would be right");
+    check(requests == null || requests >= 1, "--requests is " + requests + "; at least 1 is right");
+    var layout = model == null ? KvLayout.ofBlockBytes(blockBytes, 16) : ModelGeometry.of(model);
+    var settings =
+        new Replay.Settings(
+            directory,
+            layout,
+            capacity,
+            deviceBlocks,
+            concurrency,
+            depth,
+            engine,
+            !pageCache,
+            pace);
+    var report =
+        new Replay(settings, readRequests(), System.out, Boolean.getBoolean("spillway.terminal"))
+            .run();
+    System.out.print(report.toTable());
+    if (json != null) {
+      Files.writeString(json, report.toJson() + System.lineSeparator(), StandardCharsets.UTF_8);
+    }
+    return report.wrongBlocks() == 0 && !report.faults().containsKey("ENGINE_FAILED") ? 0 : 1;
+  }
+
+  private List<Request> readRequests() throws IOException {
+    if (trace == null) {
+      return ConversationWorkload.generate(requests == null ? BUILT_IN_REQUESTS : requests, seed);
+    }
+    return TraceFile.read(trace, requests == null ? Integer.MAX_VALUE : requests);
+  }
+
+  private static void check(boolean right, String message) {
+    if (!right) {
+      throw new IllegalArgumentException(message);
+    }
+  }
+}

@@ -1,0 +1,231 @@
+package dev.spillway.cli;
+
+import dev.spillway.SpillwayStats;
+import dev.spillway.block.BlockOutcome;
+import dev.spillway.engine.LaneStats;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import org.HdrHistogram.Histogram;
+import tools.jackson.databind.json.JsonMapper;
+
+/**
+ * What a replay came to: the table for people, and the same as JSON. The names of the components
+ * are the names in the JSON, described in the README, and stay.
+ */
+record ReplayReport(
+    long requests,
+    long promptTokens,
+    long deviceTokens,
+    long diskTokens,
+    long recomputedTokens,
+    long blockReferences,
+    long deviceHitBlocks,
+    long diskHitBlocks,
+    double usablePrefixHitRate,
+    long blocksStored,
+    long blocksLoaded,
+    long blocksVerified,
+    long wrongBlocks,
+    long evictions,
+    long storedBytes,
+    long loadedBytes,
+    double storeGBps,
+    double loadGBps,
+    double wallSeconds,
+    Latency loadLatencyMicros,
+    Map<String, Long> faults,
+    Engine engine) {
+
+  /** Of one request's load, from the call to the last block, in microseconds. */
+  record Latency(long p50, long p90, long p99, long max) {
+    static Latency of(Histogram micros) {
+      return new Latency(
+          micros.getValueAtPercentile(50),
+          micros.getValueAtPercentile(90),
+          micros.getValueAtPercentile(99),
+          micros.getMaxValue());
+    }
+  }
+
+  /** How the engine worked. */
+  record Engine(
+      String kind,
+      String kindReason,
+      boolean direct,
+      boolean registered,
+      int alignment,
+      String fileSystem,
+      int queueDepth,
+      double inFlightMean,
+      long inFlightMax,
+      Lane store,
+      Lane load) {}
+
+  /** One lane. */
+  record Lane(
+      long ended,
+      long faulted,
+      long resumed,
+      long retried,
+      long strays,
+      double inFlightMean,
+      long inFlightMax,
+      long enters) {
+    static Lane of(LaneStats stats) {
+      return new Lane(
+          stats.ended(),
+          stats.faulted(),
+          stats.resumed(),
+          stats.retried(),
+          stats.strays(),
+          rounded(stats.inFlightMean()),
+          stats.inFlightMax(),
+          stats.enters());
+    }
+  }
+
+  static ReplayReport of(ReplayTally tally, SpillwayStats stats, double wallSeconds) {
+    long hits = tally.deviceHitBlocks + tally.diskHitBlocks;
+    var lanes = stats.engine();
+    return new ReplayReport(
+        tally.requests,
+        tally.promptTokens,
+        tally.deviceTokens,
+        tally.diskTokens,
+        tally.promptTokens - tally.deviceTokens - tally.diskTokens,
+        tally.blockReferences,
+        tally.deviceHitBlocks,
+        tally.diskHitBlocks,
+        rounded((double) hits / Math.max(1, tally.blockReferences)),
+        stats.count(BlockOutcome.STORED),
+        stats.count(BlockOutcome.LOADED),
+        tally.blocksVerified,
+        tally.wrongBlocks,
+        stats.evictions(),
+        stats.storedBytes(),
+        stats.loadedBytes(),
+        gigabytesPerSecond(stats.storedBytes(), lanes.store().busyNanos()),
+        gigabytesPerSecond(stats.loadedBytes(), lanes.load().busyNanos()),
+        rounded(wallSeconds),
+        Latency.of(tally.loadMicros),
+        faults(stats),
+        engine(stats));
+  }
+
+  private static Engine engine(SpillwayStats stats) {
+    var mode = stats.mode();
+    var store = stats.engine().store();
+    var load = stats.engine().load();
+    long busy = store.busyNanos() + load.busyNanos();
+    double mean = busy == 0 ? 0 : (double) (store.inFlightNanos() + load.inFlightNanos()) / busy;
+    return new Engine(
+        mode.kind(),
+        mode.kindReason(),
+        mode.direct(),
+        mode.registered(),
+        mode.alignment(),
+        mode.fileSystem(),
+        mode.queueDepth(),
+        rounded(mean),
+        Math.max(store.inFlightMax(), load.inFlightMax()),
+        Lane.of(store),
+        Lane.of(load));
+  }
+
+  private static Map<String, Long> faults(SpillwayStats stats) {
+    var faults = new TreeMap<String, Long>();
+    stats
+        .outcomes()
+        .forEach(
+            (outcome, count) -> {
+              if (!outcome.isWell() && count > 0) {
+                faults.put(outcome.name(), count);
+              }
+            });
+    return faults;
+  }
+
+  String toJson() {
+    return JsonMapper.builder()
+        .enable(tools.jackson.databind.SerializationFeature.INDENT_OUTPUT)
+        .build()
+        .writeValueAsString(this);
+  }
+
+  String toTable() {
+    var table = new StringBuilder();
+    row(table, "requests", "%,d in %.1f s", requests, wallSeconds);
+    row(table, "prompt tokens", "%,d", promptTokens);
+    row(table, "  from device", "%,d (%s)", deviceTokens, share(deviceTokens));
+    row(table, "  from disk", "%,d (%s)", diskTokens, share(diskTokens));
+    row(table, "  recomputed", "%,d (%s)", recomputedTokens, share(recomputedTokens));
+    row(
+        table,
+        "usable prefix hit rate",
+        "%.3f (%,d of %,d blocks)",
+        usablePrefixHitRate,
+        deviceHitBlocks + diskHitBlocks,
+        blockReferences);
+    row(
+        table,
+        "stored",
+        "%s in %,d blocks, %.2f GB/s while storing",
+        Bytes.format(storedBytes),
+        blocksStored,
+        storeGBps);
+    row(
+        table,
+        "loaded",
+        "%s in %,d blocks, %.2f GB/s while loading",
+        Bytes.format(loadedBytes),
+        blocksLoaded,
+        loadGBps);
+    row(
+        table,
+        "load latency, us",
+        "p50 %,d   p90 %,d   p99 %,d   max %,d",
+        loadLatencyMicros.p50(),
+        loadLatencyMicros.p90(),
+        loadLatencyMicros.p99(),
+        loadLatencyMicros.max());
+    row(table, "evicted from disk", "%,d blocks", evictions);
+    row(table, "faults", "%s", faults.isEmpty() ? "none" : faults);
+    row(table, "wrong blocks", "%,d of %,d verified", wrongBlocks, blocksVerified);
+    row(
+        table,
+        "engine",
+        "%s%s, %s on %s, %s, alignment %d",
+        engine.kind().equals("uring") ? "ring (io_uring)" : "threads",
+        engine.kindReason().isEmpty() ? "" : " (" + engine.kindReason() + ")",
+        engine.direct() ? "direct" : "buffered",
+        engine.fileSystem(),
+        engine.registered() ? "registered" : "not registered",
+        engine.alignment());
+    row(
+        table,
+        "in flight",
+        "mean %.1f, max %d of %d",
+        engine.inFlightMean(),
+        engine.inFlightMax(),
+        engine.queueDepth());
+    return table.toString();
+  }
+
+  private String share(long tokens) {
+    return String.format(Locale.ROOT, "%.1f %%", 100.0 * tokens / Math.max(1, promptTokens));
+  }
+
+  private static void row(StringBuilder table, String name, String format, Object... values) {
+    table.append(String.format(Locale.ROOT, "  %-24s", name));
+    table.append(String.format(Locale.ROOT, format, values)).append(System.lineSeparator());
+  }
+
+  private static double gigabytesPerSecond(long bytes, long nanos) {
+    return nanos == 0 ? 0 : rounded((double) bytes / nanos);
+  }
+
+  private static double rounded(double value) {
+    return Math.round(value * 1000) / 1000.0;
+  }
+}

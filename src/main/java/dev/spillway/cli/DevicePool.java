@@ -3,9 +3,11 @@ package dev.spillway.cli;
 import dev.spillway.block.BlockKey;
 import java.util.ArrayDeque;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -16,6 +18,7 @@ final class DevicePool {
   private final int[] pins;
   private final @Nullable BlockKey[] keys;
   private final Map<BlockKey, Integer> blocks = new HashMap<>();
+  private final Set<BlockKey> promised = new HashSet<>();
   private final ArrayDeque<Integer> free = new ArrayDeque<>();
   private final LinkedHashSet<Integer> unpinned = new LinkedHashSet<>(); // oldest first
 
@@ -47,6 +50,15 @@ final class DevicePool {
     return count;
   }
 
+  /** Whether a running request will publish the key soon: whoever needs it had better wait. */
+  boolean isPromised(BlockKey key) {
+    return promised.contains(key);
+  }
+
+  void promise(List<BlockKey> prefix, int from) {
+    promised.addAll(prefix.subList(from, prefix.size()));
+  }
+
   /** Takes blocks for {@code target} from {@code from} on, all or none, and pins them. */
   boolean take(int[] target, int from) {
     if (free.size() + unpinned.size() < target.length - from) {
@@ -70,6 +82,7 @@ final class DevicePool {
 
   /** The block holds the key's KV from now on, unless another block does already. */
   void publish(BlockKey key, int block) {
+    promised.remove(key);
     if (blocks.putIfAbsent(key, block) == null) {
       keys[block] = key;
     }
@@ -92,6 +105,6 @@ final class DevicePool {
 
   /** Whether nothing is pinned and every block is accounted for. */
   boolean isQuiet() {
-    return free.size() + unpinned.size() == pins.length;
+    return promised.isEmpty() && free.size() + unpinned.size() == pins.length;
   }
 }

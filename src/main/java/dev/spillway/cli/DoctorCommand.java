@@ -106,13 +106,12 @@ final class DoctorCommand implements Callable<Integer> {
             .build();
     try (var spillway = Spillway.open(config)) {
       reportMode(spillway.stats().mode());
-      System.out.print("  measuring for 5 seconds ...\r");
       double write = gigabytesPerSecond(() -> storeBatches(spillway));
       double read = gigabytesPerSecond(() -> loadBatches(spillway));
       var lanes = spillway.stats().engine();
       say(
           "measured",
-          "write %.2f GB/s, read %.2f GB/s, blocks of 256 KiB, %.0f and %.0f in flight",
+          "write %.2f GB/s, read %.2f GB/s in 5 s, blocks of 256 KiB, %.0f and %.0f in flight",
           write,
           read,
           lanes.store().inFlightMean(),

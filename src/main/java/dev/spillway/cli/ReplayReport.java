@@ -34,6 +34,7 @@ record ReplayReport(
     double loadGBps,
     double wallSeconds,
     Latency loadLatencyMicros,
+    long rejected,
     Map<String, Long> faults,
     Engine engine) {
 
@@ -109,6 +110,7 @@ record ReplayReport(
         gigabytesPerSecond(stats.loadedBytes(), lanes.load().busyNanos()),
         rounded(wallSeconds),
         Latency.of(tally.loadMicros),
+        stats.count(BlockOutcome.REJECTED),
         faults(stats),
         engine(stats));
   }
@@ -139,7 +141,8 @@ record ReplayReport(
         .outcomes()
         .forEach(
             (outcome, count) -> {
-              if (!outcome.isWell() && count > 0) {
+              boolean bound = outcome == BlockOutcome.REJECTED; // said on its own: nothing failed
+              if (!outcome.isWell() && !bound && count > 0) {
                 faults.put(outcome.name(), count);
               }
             });
@@ -190,6 +193,7 @@ record ReplayReport(
         loadLatencyMicros.p99(),
         loadLatencyMicros.max());
     row(table, "evicted from disk", "%,d blocks", evictions);
+    row(table, "rejected by a bound", "%,d blocks", rejected);
     row(table, "faults", "%s", faults.isEmpty() ? "none" : faults);
     row(table, "wrong blocks", "%,d of %,d verified", wrongBlocks, blocksVerified);
     row(

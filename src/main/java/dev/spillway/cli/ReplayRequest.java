@@ -52,13 +52,19 @@ final class ReplayRequest {
     blocks = new int[keys.size()];
   }
 
-  /** Pins, looks up and begins to load; false, and nothing done, where the pool has no room. */
+  /**
+   * Pins, looks up and begins to load. False, and nothing done, where the pool has no room or a
+   * running request is about to bring the next block to the device.
+   */
   boolean start() {
-    deviceHits = context.pool().pinPrefix(keys, blocks);
-    if (!context.pool().take(blocks, deviceHits)) {
-      context.pool().unpin(blocks, deviceHits);
+    var pool = context.pool();
+    deviceHits = pool.pinPrefix(keys, blocks);
+    boolean promised = deviceHits < keys.size() && pool.isPromised(keys.get(deviceHits));
+    if (promised || !pool.take(blocks, deviceHits)) {
+      pool.unpin(blocks, deviceHits);
       return false;
     }
+    pool.promise(keys, deviceHits);
     var leases = new ArrayList<Lease>();
     leased = keys.size() - deviceHits;
     for (int group = 0; group < context.groups(); group++) {

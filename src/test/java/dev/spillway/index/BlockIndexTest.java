@@ -1,0 +1,212 @@
+package dev.spillway.index;
+
+import static dev.spillway.testing.SpillwayFixture.keys;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import dev.spillway.block.BlockKeys;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import net.jqwik.api.Example;
+import net.jqwik.api.ForAll;
+import net.jqwik.api.Property;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+class BlockIndexTest {
+  private final BlockIndex index = new BlockIndex(List.of(4L), 7);
+
+  @AfterEach
+  void theStructureIsWhole() {
+    index.verify();
+  }
+
+  private static int store(BlockIndex index, BlockKeys keys, int from) {
+    int last = -1;
+    for (int i = from; i < keys.size(); i++) {
+      int parent = i == 0 ? -1 : index.find(0, keys.high(i - 1), keys.low(i - 1));
+      int entry = index.reserve(0, keys.high(i), keys.low(i), parent);
+      if (entry >= 0) {
+        index.commit(entry);
+        last = entry;
+      }
+    }
+    return last;
+  }
+
+  private boolean has(long number) {
+    return index.find(0, number, ~number) >= 0;
+  }
+
+  @Test
+  void aReservedBlockIsNotFoundAndACommittedOneIs() {
+    int entry = index.reserve(0, 1, ~1L, -1);
+    assertThat(has(1)).isFalse();
+    assertThat(index.reserve(0, 1, ~1L, -1)).isEqualTo(BlockIndex.PRESENT);
+    index.commit(entry);
+    assertThat(has(1)).isTrue();
+    assertThat(index.heldCount()).isZero();
+  }
+
+  @Test
+  void aDiscardedBlockIsAsIfNeverAskedFor() {
+    int entry = index.reserve(0, 1, ~1L, -1);
+    index.discard(entry);
+    assertThat(has(1)).isFalse();
+    assertThat(index.freeCount()).isEqualTo(4);
+    assertThat(index.reserve(0, 1, ~1L, -1)).isNotNegative();
+  }
+
+  @Test
+  void generationsCarryTheEpochAndNeverRepeat() {
+    int entry = index.reserve(0, 1, ~1L, -1);
+    long first = index.generation(entry);
+    assertThat(first >>> 32).isEqualTo(7);
+    index.discard(entry);
+    assertThat(index.generation(index.reserve(0, 1, ~1L, -1))).isEqualTo(first + 1);
+  }
+
+  @Test
+  void theOldestGoesFirst() {
+    store(index, keys(10, 1), 0);
+    store(index, keys(20, 1), 0);
+    store(index, keys(30, 2), 0);
+    index.touch(0, keys(10, 1), 1);
+    store(index, keys(40, 1), 0);
+    assertThat(has(10)).isTrue();
+    assertThat(has(20)).isFalse();
+    assertThat(index.evictions()).isEqualTo(1);
+  }
+
+  @Test
+  void theEndOfAPrefixGoesBeforeItsBeginning() {
+    store(index, keys(10, 4), 0);
+    store(index, keys(50, 1), 0);
+    assertThat(has(13)).isFalse();
+    store(index, keys(60, 1), 0);
+    assertThat(has(12)).isFalse();
+    assertThat(has(10)).isTrue();
+    assertThat(has(11)).isTrue();
+  }
+
+  @Test
+  void whatIsAddedToAPrefixLaterStillGoesBeforeItsBeginning() {
+    store(index, keys(10, 2), 0);
+    store(index, keys(10, 4), 2);
+    store(index, keys(50, 2), 0);
+    assertThat(has(10)).isTrue();
+    assertThat(has(11)).isTrue();
+    assertThat(has(12)).isFalse();
+    assertThat(has(13)).isFalse();
+  }
+
+  @Test
+  void aHeldBlockIsNotEvictedAndAFullIndexSaysSo() {
+    store(index, keys(10, 4), 0);
+    try (var lease = Lease.take(index, 0, keys(10, 4), 0)) {
+      assertThat(lease.size()).isEqualTo(4);
+      assertThat(index.reserve(0, 9, 9, -1)).isEqualTo(BlockIndex.FULL);
+    }
+    assertThat(index.reserve(0, 9, 9, -1)).isNotNegative();
+  }
+
+  @Test
+  void aLeaseEndsAtTheFirstGapAndClosesTwice() {
+    store(index, keys(10, 1), 0);
+    store(index, keys(12, 1), 0);
+    var lease = Lease.take(index, 0, keys(10, 3), 0);
+    assertThat(lease.size()).isEqualTo(1);
+    lease.close();
+    lease.close();
+    assertThat(index.heldCount()).isZero();
+    assertThatThrownBy(() -> lease.entry(0)).hasMessageContaining("the lease is closed");
+  }
+
+  @Test
+  void anInvalidatedBlockIsGoneAtOnceButKeepsItsSlotWhileHeld() {
+    store(index, keys(10, 1), 0);
+    var lease = Lease.take(index, 0, keys(10, 1), 0);
+    int entry = lease.entry(0);
+    index.invalidate(entry, false);
+    assertThat(has(10)).isFalse();
+    assertThat(index.freeCount()).isEqualTo(3);
+    index.invalidate(entry, false); // a second rank's fault changes nothing
+    lease.close();
+    assertThat(index.freeCount()).isEqualTo(4);
+  }
+
+  @Test
+  void aRetiredSlotIsNotHandedOutAgain() {
+    int entry = store(index, keys(10, 1), 0);
+    int slot = index.slot(entry);
+    index.invalidate(entry, true);
+    assertThat(index.retiredCount()).isEqualTo(1);
+    for (int i = 0; i < 8; i++) {
+      int other = index.reserve(0, i, i, -1);
+      assertThat(index.slot(other)).isNotEqualTo(slot);
+      index.commit(other);
+    }
+  }
+
+  @Test
+  void groupsAreApart() {
+    var two = new BlockIndex(List.of(2L, 2L), 1);
+    two.commit(two.reserve(1, 5, 5, -1));
+    assertThat(two.find(0, 5, 5)).isEqualTo(-1);
+    int entry = two.find(1, 5, 5);
+    assertThat(two.slot(entry)).isZero();
+    two.verify();
+  }
+
+  /** Keys that share both halves' hash, as case 73 asks: the whole key is compared. */
+  @Example
+  void case73KeysWhoseHashesCollideAreTold() {
+    var large = new BlockIndex(List.of(64L), 1);
+    for (int i = 0; i < 64; i++) {
+      // The same Java hash code for all: high and low are exchanged, or both shifted by 32.
+      long word = (long) i << 32 | i;
+      large.commit(large.reserve(0, word, 1, -1));
+    }
+    for (int i = 0; i < 64; i++) {
+      assertThat(large.find(0, (long) i << 32 | i, 1)).isNotNegative();
+    }
+    large.verify();
+  }
+
+  /** Against a map: whatever is done, an entry is found if and only if the map has it. */
+  @Property(tries = 300)
+  void agreesWithAMapUnderAnySequence(@ForAll List<Integer> steps) {
+    var tested = new BlockIndex(List.of(8L), 1);
+    Map<Long, Integer> model = new HashMap<>();
+    for (int step : steps) {
+      long number = Math.floorMod(step, 24);
+      int found = tested.find(0, number, ~number);
+      assertThat(found >= 0).isEqualTo(model.containsKey(number));
+      switch (Math.floorMod(step >> 8, 3)) {
+        case 0 -> {
+          int entry = tested.reserve(0, number, ~number, -1);
+          if (entry >= 0) {
+            tested.commit(entry);
+            model.values().removeIf(taken -> taken == entry); // its slot was another's before
+            model.put(number, entry);
+          }
+        }
+        case 1 -> {
+          if (found >= 0) {
+            tested.invalidate(found, false);
+            model.remove(number);
+          }
+        }
+        default -> {
+          int entry = tested.reserve(0, number, ~number, -1);
+          if (entry >= 0) {
+            model.values().removeIf(taken -> taken == entry);
+            tested.discard(entry);
+          }
+        }
+      }
+      tested.verify();
+    }
+  }
+}

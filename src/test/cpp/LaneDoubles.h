@@ -32,6 +32,7 @@ class MemoryRing final : public Ring {
   std::vector<IoRequest> requests;
 
   Status start(const RingTarget&) override { return failStart; }
+  void stop() override {}
   void prepare(const IoRequest& request) override {
     const std::lock_guard lock(mutex_);
     prepared_.push_back(request);

@@ -63,6 +63,8 @@ class Ring {
   virtual ~Ring() = default;
 
   virtual Status start(const RingTarget& target) = 0;
+  // The last call on the ring's thread, with nothing in flight: lets go of the file.
+  virtual void stop() = 0;
   // Notes a request; it leaves with the next enter(). The caller keeps to the depth.
   virtual void prepare(const IoRequest& request) = 0;
   virtual uint32_t prepared() const = 0;

@@ -42,6 +42,8 @@ class ThreadRing final : public Ring {
     return Status::well();
   }
 
+  void stop() override {}
+
   void prepare(const IoRequest& request) override {
     CHECK(prepared_.size() < depth_, "%zu requests prepared at depth %u", prepared_.size(), depth_);
     prepared_.push_back(request);

@@ -115,6 +115,12 @@ Status UringRing::start(const RingTarget& target) {
   return Status::well();
 }
 
+// The kernel tears a ring down some time after it was closed, and would keep the file, its lock and
+// its mount busy until then.
+void UringRing::stop() {
+  if (mode_.registeredFile) io_uring_unregister_files(&ring_);
+}
+
 // Registration saves the kernel a look-up and a pin a request; without it everything still works.
 void UringRing::registerTarget(const RingTarget& target) {
   const int fileError = io_uring_register_files(&ring_, &target.file, 1);

@@ -24,6 +24,7 @@ class UringRing final : public Ring {
   ~UringRing() override;
 
   Status start(const RingTarget& target) override;
+  void stop() override;
   void prepare(const IoRequest& request) override;
   uint32_t prepared() const override;
   Status enter(uint32_t waitFor, int64_t timeoutNanos, std::span<IoCompletion> completions,

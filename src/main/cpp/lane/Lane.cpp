@@ -75,6 +75,7 @@ void Lane::run() {
   started_.set_value(status);
   if (!status.ok()) return;
   while (!finished()) step();
+  parts_.ring->stop();
   over_.set_value();
 }
 

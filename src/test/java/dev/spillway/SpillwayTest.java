@@ -1,0 +1,441 @@
+package dev.spillway;
+
+import static dev.spillway.testing.SpillwayFixture.engine;
+import static dev.spillway.testing.SpillwayFixture.keys;
+import static dev.spillway.testing.SpillwayFixture.range;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.spillway.block.BlockOutcome;
+import dev.spillway.block.DeviceEvent;
+import dev.spillway.block.KvLayout;
+import dev.spillway.block.TransferResult;
+import dev.spillway.engine.EngineOptions.EngineKind;
+import dev.spillway.engine.NativeEngine;
+import dev.spillway.engine.NativeMemory;
+import dev.spillway.engine.OpenRefusedException;
+import dev.spillway.engine.OpenRefusedException.Reason;
+import dev.spillway.testing.SpillwayFixture;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** The face over the real engine and a real disk, on both engines and with both kinds of worker. */
+class SpillwayTest {
+  @TempDir private Path directory;
+
+  private SpillwayFixture open(EngineKind kind, boolean thread) {
+    var refusal = NativeEngine.uringRefusal();
+    assumeTrue(kind != EngineKind.URING || refusal.isEmpty(), refusal);
+    return SpillwayFixture.small(directory, engine(kind, thread));
+  }
+
+  @ParameterizedTest
+  @CsvSource({"URING,false", "URING,true", "THREADS,false", "THREADS,true"})
+  void v200WhatIsLoadedIsWhatWasStored(EngineKind kind, boolean thread) {
+    try (var test = open(kind, thread)) {
+      assertThat(test.store(1, 0, 16).moved()).isEqualTo(16);
+      assertThat(test.load(1, 16, 16).moved()).isEqualTo(16);
+      for (int i = 0; i < 16; i++) {
+        assertThat(test.holds(16 + i, 1 + i)).as("block %d", i).isTrue();
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({"URING,false", "THREADS,true"})
+  void v208BatchesOfAnySizeAreWhole(EngineKind kind, boolean thread) {
+    try (var test = open(kind, thread)) {
+      long first = 1;
+      for (int count : new int[] {0, 1, 2, 5}) {
+        assertThat(test.store(first, 0, count).size()).isEqualTo(count);
+        assertThat(test.load(first, count, 16).wellPrefix()).isEqualTo(count);
+        for (int i = 0; i < count; i++) {
+          assertThat(test.holds(16 + i, first + i)).isTrue();
+        }
+        first += 100;
+      }
+    }
+  }
+
+  @Test
+  void v201AMissingKeyIsAMiss() {
+    try (var test = open(EngineKind.AUTO, false)) {
+      assertThat(test.hits(1, 4)).isZero();
+      test.store(1, 0, 2);
+      assertThat(test.hits(1, 4)).isEqualTo(2);
+      assertThat(test.hits(2, 1)).isEqualTo(1);
+      assertThat(test.load(3, 4, 8).size()).isZero();
+    }
+  }
+
+  /** A byte flipped on disk behind the engine's back: that block is CORRUPT, nothing else. */
+  @ParameterizedTest
+  @CsvSource({"URING,false", "THREADS,true"})
+  void oneFlippedByteOnDiskIsOneCorruptBlock(EngineKind kind, boolean thread) throws IOException {
+    try (var test = open(kind, thread)) {
+      test.store(1, 0, 8);
+      test.fill(20, 999);
+      flipByte(65536 + 5 * 16384 + 777);
+      var result = test.load(1, 8, 16);
+      assertThat(result.faults()).containsOnlyKeys(5);
+      assertThat(result.outcome(5)).isEqualTo(BlockOutcome.CORRUPT);
+      for (int i = 0; i < 8; i++) {
+        assertThat(test.holds(16 + i, 1 + i)).as("block %d", i).isEqualTo(i != 5);
+      }
+      assertThat(test.hits(1, 8)).as("the retry cannot hit it").isEqualTo(5);
+      assertThat(test.hits(7, 2)).as("what lies behind it stays").isEqualTo(2);
+      assertThat(test.spillway.stats().retiredSlots()).isEqualTo(1);
+      assertThat(test.spillway.stats().count(BlockOutcome.CORRUPT)).isEqualTo(1);
+    }
+  }
+
+  private void flipByte(long at) throws IOException {
+    try (var file = new RandomAccessFile(directory.resolve("rank-0-of-1.blocks").toFile(), "rw")) {
+      file.seek(at);
+      int value = file.read();
+      file.seek(at);
+      file.write(value ^ 0x10);
+      file.getFD().sync();
+    }
+  }
+
+  @Test
+  void aFileCutOffBehindOurBackIsShort() throws IOException {
+    try (var test = open(EngineKind.AUTO, false)) {
+      test.store(1, 0, 4);
+      try (var file =
+          new RandomAccessFile(directory.resolve("rank-0-of-1.blocks").toFile(), "rw")) {
+        file.setLength(65536 + 2 * 16384 + 4096);
+      }
+      var result = test.load(1, 4, 16);
+      assertThat(result.faults()).containsOnlyKeys(2, 3);
+      assertThat(result.outcome(2)).isEqualTo(BlockOutcome.SHORT);
+      assertThat(result.faults().get(2)).satisfies(f -> assertThat(f.bytesDone()).isEqualTo(4096));
+      assertThat(test.hits(1, 4)).isEqualTo(2);
+    }
+  }
+
+  @Test
+  void theDefaultEvictsTheOldest() {
+    try (var test = open(EngineKind.AUTO, false)) {
+      for (int i = 0; i < 10; i++) {
+        assertThat(test.store(100L * i, 0, 16).moved()).isEqualTo(16);
+      }
+      assertThat(test.hits(0, 16)).isZero();
+      assertThat(test.hits(900, 16)).isEqualTo(16);
+      assertThat(test.spillway.stats().evictions()).isEqualTo(160 - 64);
+    }
+  }
+
+  @Test
+  void aLeasedPrefixIsNotEvicted() {
+    try (var test = open(EngineKind.AUTO, false)) {
+      test.store(0, 0, 16);
+      try (var lease = test.spillway.lookup(keys(0, 16))) {
+        for (int i = 1; i < 10; i++) {
+          test.store(100L * i, 0, 16);
+        }
+        assertThat(test.spillway.await(test.spillway.load(lease, range(16, 16))).moved())
+            .isEqualTo(16);
+      }
+      assertThat(test.holds(31, 15)).isTrue();
+    }
+  }
+
+  @Test
+  void blocksBeyondTheBoundAreRejectedAndNothingElse() {
+    try (var test = SpillwayFixture.small(directory, builder -> builder.blocksInFlightMax(4))) {
+      var result = test.store(1, 0, 6);
+      assertThat(result.wellPrefix()).isEqualTo(4);
+      assertThat(result.outcome(5)).isEqualTo(BlockOutcome.REJECTED);
+      assertThat(test.hits(1, 6)).isEqualTo(4);
+    }
+  }
+
+  @Test
+  void admissionDeclinesAStoreAsAWhole() {
+    try (var test =
+        SpillwayFixture.small(
+            directory, builder -> builder.admission((group, from, count) -> count > 2))) {
+      assertThat(test.store(1, 0, 2).outcome(1)).isEqualTo(BlockOutcome.REJECTED);
+      assertThat(test.store(1, 0, 3).moved()).isEqualTo(3);
+    }
+  }
+
+  /** V211, and promise 11: refused whole, with what was wrong and what would be right. */
+  @Test
+  void v211AnUnknownBlockFailsItsCallOnly() {
+    try (var test = open(EngineKind.AUTO, false)) {
+      assertThatThrownBy(() -> test.spillway.store(keys(1, 2), 0, new int[] {0, 32}))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessage("device block 32 at position 1; group 0 has blocks 0 to 31");
+      assertThatThrownBy(() -> test.spillway.store(keys(1, 2), 1, new int[] {0, 1}))
+          .hasMessage("2 blocks from position 1 of a prefix of 2");
+      assertThatThrownBy(
+              () -> test.spillway.store(1, keys(1, 1), 0, new int[] {0}, DeviceEvent.NOW))
+          .hasMessage("group 1; 0 to 0 are known");
+      assertThatThrownBy(() -> test.spillway.lookup(0, keys(1, 1), -1))
+          .hasMessageContaining("from position -1");
+      test.store(1, 0, 2);
+      try (var lease = test.spillway.lookup(keys(1, 2))) {
+        assertThatThrownBy(() -> test.spillway.load(lease, range(0, 3)))
+            .hasMessage("3 device blocks for a lease of 2 blocks; at most that would be right");
+      }
+      assertThat(test.spillway.stats().blocksInFlight()).isZero();
+    }
+  }
+
+  @Test
+  void v210AwaitIdleWaitsForEverything() {
+    try (var test = open(EngineKind.AUTO, false)) {
+      var results = new ArrayList<CompletableFuture<TransferResult>>();
+      for (int i = 0; i < 8; i++) {
+        results.add(test.spillway.store(keys(100L * i, 4), 0, range(4 * i, 4)));
+      }
+      assertThat(test.spillway.awaitIdle(Duration.ofSeconds(30))).isTrue();
+      assertThat(results).allSatisfy(result -> assertThat(result).isCompleted());
+    }
+  }
+
+  /** V209, V46: the page cache, only because it was asked for; slots are not padded. */
+  @Test
+  void v209WorksInThePageCacheWhenAsked() {
+    var layout = KvLayout.ofBlockBytes(10_496, 16);
+    try (var test =
+        new SpillwayFixture(
+            directory, layout, 8, builder -> builder.capacityBytes(1 << 20).directIo(false))) {
+      var mode = test.spillway.stats().mode();
+      assertThat(mode.direct()).isFalse();
+      assertThat(mode.slotBytes()).containsExactly(10_496);
+      test.store(1, 0, 4);
+      assertThat(test.load(1, 4, 4).wellPrefix()).isEqualTo(4);
+      assertThat(test.holds(7, 4)).isTrue();
+    }
+  }
+
+  /** Case 54: what is stored is what the block held after its event, not before. */
+  @ParameterizedTest
+  @CsvSource({"URING,false", "THREADS,true"})
+  void case54AStoreWaitsForItsEvent(EngineKind kind, boolean thread) {
+    try (var word = NativeMemory.map(8);
+        var test = open(kind, thread)) {
+      var computed = word.view(0, 8);
+      var event = new DeviceEvent(word.address(), 1);
+      var stored = test.spillway.store(0, keys(1, 1), 0, new int[] {0}, event);
+      test.spillway.poll(Duration.ofMillis(1));
+      assertThat(stored).isNotDone();
+      test.fill(0, 1);
+      computed.putLong(0, 1);
+      assertThat(test.spillway.await(stored).isWell()).isTrue();
+      test.load(1, 1, 9);
+      assertThat(test.holds(9, 1)).isTrue();
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({"URING,false", "URING,true", "THREADS,false"})
+  void case33CloseDrainsAndEveryResultIsThere(EngineKind kind, boolean thread) throws Exception {
+    var results = new ArrayList<CompletableFuture<TransferResult>>();
+    var stop = new AtomicBoolean();
+    var opener =
+        new Thread(
+            () -> {
+              while (!stop.get()) {
+                try (var file = Files.newInputStream(Path.of("/proc/self/stat"))) {
+                  file.read();
+                } catch (IOException e) {
+                  throw new AssertionError(e);
+                }
+              }
+            });
+    try (var test = open(kind, thread)) {
+      test.store(0, 0, 16);
+      opener.start();
+      for (int i = 0; i < 16; i++) {
+        try (var lease = test.spillway.lookup(keys(0, 1))) {
+          results.add(test.spillway.load(lease, new int[] {16 + i}));
+        }
+      }
+      test.spillway.close();
+      assertThatThrownBy(() -> test.spillway.lookup(keys(0, 1)))
+          .hasMessage("this Spillway is closed");
+      for (int i = 0; i < 16; i++) {
+        var outcome = results.get(i).join().outcome(0);
+        assertThat(outcome).isIn(BlockOutcome.LOADED, BlockOutcome.CANCELLED);
+        assertThat(test.holds(16 + i, 0)).isEqualTo(outcome == BlockOutcome.LOADED);
+      }
+    } finally {
+      stop.set(true);
+      opener.join();
+    }
+  }
+
+  /** Case 30: another thread is refused at once, with both names; never a silent hang. */
+  @Test
+  void case30AnotherThreadIsRefusedByName() throws InterruptedException {
+    try (var test = open(EngineKind.AUTO, false)) {
+      test.store(1, 0, 1);
+      var failures = new ArrayList<Throwable>();
+      var other =
+          new Thread(
+              () -> {
+                List<Runnable> calls =
+                    List.of(
+                        () -> test.spillway.poll(),
+                        () -> test.spillway.lookup(keys(1, 1)),
+                        () -> test.spillway.store(keys(2, 1), 0, new int[] {0}).join(),
+                        test.spillway::close);
+                for (var call : calls) {
+                  try {
+                    call.run();
+                  } catch (IllegalStateException e) {
+                    failures.add(e);
+                  }
+                }
+              },
+              "intruder");
+      other.start();
+      other.join();
+      assertThat(failures).hasSize(4);
+      assertThat(failures.get(0))
+          .hasMessageContaining("called by thread intruder; this Spillway belongs to thread");
+    }
+  }
+
+  /** F2: one owner; the second is told who the first is. A later open takes the file over. */
+  @Test
+  void f2ASecondOwnerIsRefusedWithThePidOfTheFirst() {
+    try (var first = open(EngineKind.AUTO, false)) {
+      assertThatThrownBy(() -> open(EngineKind.AUTO, false))
+          .isInstanceOfSatisfying(
+              OpenRefusedException.class, e -> assertThat(e.reason()).isEqualTo(Reason.LOCKED))
+          .hasMessageContaining("pid " + ProcessHandle.current().pid());
+      first.store(1, 0, 1);
+    }
+    try (var second = open(EngineKind.AUTO, false)) {
+      assertThat(second.spillway.stats().mode().epoch()).isEqualTo(2);
+      assertThat(second.hits(1, 1)).as("nothing is remembered yet").isZero();
+    }
+  }
+
+  /** V205 and F1: a path that cannot work is refused at open, by name. */
+  @Test
+  void v205AnInvalidPathIsRefusedAtOpen() throws IOException {
+    var file = Files.createFile(directory.resolve("file"));
+    assertThatThrownBy(() -> SpillwayFixture.small(file))
+        .isInstanceOfSatisfying(
+            OpenRefusedException.class,
+            e -> {
+              assertThat(e.reason()).isEqualTo(Reason.PATH);
+              assertThat(e.errno()).isNotZero();
+            })
+        .hasMessageContaining(file.toString());
+  }
+
+  /** V149, V45, V42: values that cannot work are refused where they are given. */
+  @Test
+  void v149ValuesAreCheckedWithWhatWasGivenAndWhatIsAllowed() {
+    try (var test = open(EngineKind.AUTO, false)) {
+      var builder = SpillwayConfig.builder(directory, test.device);
+      assertThatThrownBy(() -> builder.capacityBytes(0))
+          .hasMessage("capacityBytes is 0; at least 1 would be right");
+      assertThatThrownBy(() -> builder.capacityBytes(-5)).hasMessageContaining("is -5;");
+      assertThatThrownBy(() -> builder.queueDepth(0))
+          .hasMessage("queueDepth is 0; 1 to 4096 would be right");
+      assertThatThrownBy(() -> builder.alignment(-512)).hasMessageContaining("alignment is -512");
+      assertThatThrownBy(() -> builder.alignment(3000))
+          .hasMessage("alignment is 3000; 0 or a power of two would be right");
+      assertThatThrownBy(() -> builder.stagingBytes(0)).hasMessageContaining("stagingBytes is 0");
+      assertThatThrownBy(() -> builder.blocksInFlightMax(65537)).hasMessageContaining("65537");
+      assertThatThrownBy(() -> builder.nameSpace("")).hasMessageContaining("nameSpace has 0 bytes");
+      assertThatThrownBy(() -> builder.closeWait(Duration.ofSeconds(-1)))
+          .hasMessageContaining("closeWait is PT-1S");
+    }
+    assertThatThrownBy(
+            () -> SpillwayFixture.small(directory.resolve("b"), b -> b.capacityBytes(16383)))
+        .hasNoCause();
+  }
+
+  @Test
+  void v45CapacityBelowOneSlotIsRefusedAtOpen() {
+    assertThatThrownBy(
+            () ->
+                new SpillwayFixture(
+                    directory,
+                    KvLayout.ofBlockBytes(16384, 16),
+                    1,
+                    builder -> builder.capacityBytes(16383)))
+        .hasMessageContaining("capacity 16383 bytes gives 0 slots of 16384 bytes");
+  }
+
+  /** Case 83: which memory, how much of it, and what to change. */
+  @Test
+  void case83TooMuchStagingNamesHostMemory() {
+    assertThatThrownBy(
+            () ->
+                new SpillwayFixture(
+                    directory,
+                    KvLayout.ofBlockBytes(64 << 20, 16),
+                    1,
+                    builder ->
+                        builder.capacityBytes(1L << 30).queueDepth(4096).stagingBytes(1L << 50)))
+        .isInstanceOfSatisfying(
+            OpenRefusedException.class, e -> assertThat(e.reason()).isEqualTo(Reason.HOST_MEMORY))
+        .hasMessageContaining("host memory: 549755813888 bytes asked")
+        .hasMessageContaining("lower stagingBytes or queueDepth");
+  }
+
+  @Test
+  void anotherLayoutIsRefusedByTheFieldThatDiffers() {
+    open(EngineKind.AUTO, false).close();
+    assertThatThrownBy(
+            () ->
+                new SpillwayFixture(
+                    directory,
+                    KvLayout.ofBlockBytes(16384, 32),
+                    4,
+                    builder -> builder.capacityBytes(1 << 20)))
+        .hasMessageContaining("group 0: block tokens is 16 in the file and 32 here");
+  }
+
+  @Test
+  void theDepthIsReachedAndKeptUnderLoad() {
+    var layout = KvLayout.ofBlockBytes(65536, 16);
+    try (var test =
+        new SpillwayFixture(
+            directory, layout, 1024, builder -> builder.capacityBytes(1024L * 65536))) {
+      var results = new ArrayList<CompletableFuture<TransferResult>>();
+      for (int i = 0; i < 4; i++) {
+        results.add(test.spillway.store(keys(1000L * i, 256), 0, range(256 * i, 256)));
+      }
+      results.forEach(result -> assertThat(test.spillway.await(result).isWell()).isTrue());
+      results.clear();
+      for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 4; i++) {
+          try (var lease = test.spillway.lookup(keys(1000L * i, 256))) {
+            results.add(test.spillway.load(lease, range(256 * i, 256)));
+          }
+        }
+        results.forEach(result -> assertThat(test.spillway.await(result).isWell()).isTrue());
+      }
+      var load = test.spillway.stats().engine().load();
+      assertThat(load.inFlightMax()).isEqualTo(32);
+      assertThat(load.inFlightMean()).as("%s", load).isGreaterThanOrEqualTo(0.9 * 32);
+      assertThat((double) load.enters() / load.ended())
+          .as("system calls a block: %s", load)
+          .isLessThan(test.spillway.stats().mode().kind().equals("uring") ? 0.25 : 1.0);
+    }
+  }
+}

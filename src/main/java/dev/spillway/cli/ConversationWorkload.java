@@ -21,7 +21,7 @@ final class ConversationWorkload {
 
   private static final double NEW_SESSION_SHARE = 0.58;
   private static final double FIRST_TURN_LOG_MEAN = 2.25;
-  private static final double FIRST_TURN_LOG_SIGMA = 1.15;
+  private static final double FIRST_TURN_LOG_SIGMA = 1.2;
   private static final int FIRST_TURN_MAX = 200;
   private static final double NEXT_TURN_LOG_MEAN = 1.2;
   private static final double NEXT_TURN_LOG_SIGMA = 1.0;
@@ -72,7 +72,8 @@ final class ConversationWorkload {
 
   /** A conversation goes on, likelier one that was active of late; its last block is rewritten. */
   private long[] nextTurn() {
-    double recent = 1 - random.nextDouble() * random.nextDouble();
+    double draw = random.nextDouble();
+    double recent = 1 - draw * draw;
     var ids = sessions.remove((int) (recent * (sessions.size() - 1)));
     int length = lognormal(NEXT_TURN_LOG_MEAN, NEXT_TURN_LOG_SIGMA, NEXT_TURN_MAX);
     return extended(Arrays.copyOf(ids, ids.length - 1), length);

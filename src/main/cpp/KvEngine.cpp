@@ -91,9 +91,7 @@ const char* name(PageKind pages) {
   return "unknown";
 }
 
-void fill(int64_t*& target, uint64_t value) {
-  *target++ = static_cast<int64_t>(value);
-}
+void fill(int64_t*& target, uint64_t value) { *target++ = static_cast<int64_t>(value); }
 
 void fillLane(int64_t*& target, const Lane& lane) {
   const LaneCounters& lanes = lane.counters();
@@ -224,13 +222,9 @@ int32_t KvEngine::open(const char* directory, const char* nameSpace, const OpenR
   }
 }
 
-const char* KvEngine::message() const {
-  return message_.c_str();
-}
+const char* KvEngine::message() const { return message_.c_str(); }
 
-int32_t KvEngine::error() const {
-  return error_;
-}
+int32_t KvEngine::error() const { return error_; }
 
 int32_t KvEngine::submit(const DownRecord* records, int32_t count) {
   if (state_ == nullptr || closed_ || leaked_) return kClosed;
@@ -435,13 +429,9 @@ void recordLayout(int64_t target, int32_t count) {
   for (const size_t number : layout) *numbers++ = static_cast<int64_t>(number);
 }
 
-const char* uringRefusalText() {
-  return keep(uringRefusal());
-}
+const char* uringRefusalText() { return keep(uringRefusal()); }
 
-const char* cudaText() {
-  return keep(probeCuda().text);
-}
+const char* cudaText() { return keep(probeCuda().text); }
 
 int64_t mapHostMemory(int64_t bytes) {
   try {
@@ -460,8 +450,6 @@ void unmapHostMemory(int64_t address, int64_t bytes) {
   munmap(reinterpret_cast<void*>(address), roundUp(static_cast<uint64_t>(bytes), kHugePageBytes));
 }
 
-const char* memoryFailure() {
-  return threadText.c_str();
-}
+const char* memoryFailure() { return threadText.c_str(); }
 
 }  // namespace spillway

@@ -11,9 +11,7 @@
 namespace spillway {
 namespace {
 
-std::string blocksPath(const std::string& directory) {
-  return directory + "/rank-0-of-1.blocks";
-}
+std::string blocksPath(const std::string& directory) { return directory + "/rank-0-of-1.blocks"; }
 
 bool says(const OpenError& failure, const std::string& text) {
   return std::string(failure.what()).find(text) != std::string::npos;

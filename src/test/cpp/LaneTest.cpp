@@ -10,9 +10,7 @@ namespace {
 using LoadTest = LaneUnderTest<LoadLane>;
 using StoreTest = LaneUnderTest<StoreLane>;
 
-Outcome outcomeOf(const UpRecord& up) {
-  return static_cast<Outcome>(up.outcome);
-}
+Outcome outcomeOf(const UpRecord& up) { return static_cast<Outcome>(up.outcome); }
 
 TEST(LoadLaneTest, aLoadedBlockIsOnTheDevice) {
   LoadTest test;

@@ -18,9 +18,7 @@ Waker::Waker() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   }
 }
 
-Waker::~Waker() {
-  close(descriptor_);
-}
+Waker::~Waker() { close(descriptor_); }
 
 void Waker::await(int64_t nanos) {
   pollfd wanted{descriptor_, POLLIN, 0};

@@ -214,16 +214,14 @@ BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls) {
   }
 }
 
-BlockFile::~BlockFile() {
-  releaseFile(false);
-}
+BlockFile::~BlockFile() { releaseFile(false); }
 
 void BlockFile::releaseFile(bool failed) {
   if (file_ < 0) return;
   if (failed && created_) unlink(path_.c_str());
-  // A closed ring may keep the file for some time yet. All requests have landed, so the lock is given
-  // up now and the next open need not wait for that.
-  struct flock whole{};
+  // A closed ring may keep the file for some time yet. All requests have landed, so the lock is
+  // given up now and the next open need not wait for that.
+  struct flock whole {};
   whole.l_type = F_UNLCK;
   whole.l_whence = SEEK_SET;
   fcntl(file_, F_OFD_SETLK, &whole);

@@ -129,8 +129,6 @@ class ThreadRing final : public Ring {
 
 }  // namespace
 
-std::unique_ptr<Ring> makeThreadRing(uint32_t depth) {
-  return std::make_unique<ThreadRing>(depth);
-}
+std::unique_ptr<Ring> makeThreadRing(uint32_t depth) { return std::make_unique<ThreadRing>(depth); }
 
 }  // namespace spillway

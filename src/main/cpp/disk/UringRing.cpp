@@ -26,9 +26,7 @@ constexpr uint32_t kRefusalsMax = 1000;
 constexpr int64_t kRefusalNanos = 50'000;
 constexpr uint32_t kRefusalShiftMax = 8;
 
-std::string text(int error) {
-  return std::string(strerrorname_np(error));
-}
+std::string text(int error) { return std::string(strerrorname_np(error)); }
 
 std::string sysctlDisabled() {
   std::ifstream file("/proc/sys/kernel/io_uring_disabled");
@@ -95,9 +93,7 @@ std::string uringRefusal() {
          "runtimes set by default; allow io_uring_setup, io_uring_enter and io_uring_register";
 }
 
-std::unique_ptr<Ring> makeUringRing(uint32_t depth) {
-  return std::make_unique<UringRing>(depth);
-}
+std::unique_ptr<Ring> makeUringRing(uint32_t depth) { return std::make_unique<UringRing>(depth); }
 
 UringRing::UringRing(uint32_t depth, EnterCall enterCall) : depth_(depth), enterCall_(enterCall) {}
 
@@ -141,9 +137,7 @@ void UringRing::registerTarget(const RingTarget& target) {
                  std::to_string(limit.rlim_cur) + "; raise it with ulimit -l or LimitMEMLOCK";
 }
 
-uint32_t UringRing::prepared() const {
-  return io_uring_sq_ready(&ring_);
-}
+uint32_t UringRing::prepared() const { return io_uring_sq_ready(&ring_); }
 
 void UringRing::prepare(const IoRequest& request) {
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_);

@@ -80,7 +80,7 @@ void Lane::run() {
 }
 
 Status Lane::startUp() {
-  const Status attached = parts_.copier->attach();
+  Status attached = parts_.copier->attach();
   if (!attached.ok()) return attached;
   const HostMemory& memory = staging_.memory();
   return parts_.ring->start({parts_.file->descriptor(), memory.data(), memory.bytes()});
@@ -123,9 +123,7 @@ BlockTransfer* Lane::admit() {
   return &transfer;
 }
 
-void Lane::queueIo(BlockTransfer& transfer) {
-  ioQueue_.push(transfer.slot.index);
-}
+void Lane::queueIo(BlockTransfer& transfer) { ioQueue_.push(transfer.slot.index); }
 
 void Lane::issue() {
   while (inFlight_ < parts_.queueDepth && !ioQueue_.empty()) {

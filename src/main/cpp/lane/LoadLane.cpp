@@ -17,9 +17,7 @@ void LoadLane::takeIn() {
   }
 }
 
-void LoadLane::onMoved(BlockTransfer& transfer) {
-  whole_.push(&transfer);
-}
+void LoadLane::onMoved(BlockTransfer& transfer) { whole_.push(&transfer); }
 
 void LoadLane::settle() {
   for (uint32_t i = 0; i < kSettleBatch && hasWork(); i++) verify(*whole_.pop());

@@ -15,9 +15,7 @@ void StoreLane::settle() {
 }
 
 // Copies run ahead of the ring by one depth and no more: that keeps it fed.
-bool StoreLane::hasWork() const {
-  return canAdmit() && queuedIo() < queueDepth();
-}
+bool StoreLane::hasWork() const { return canAdmit() && queuedIo() < queueDepth(); }
 
 // The checksum is of the very bytes that are written, and of the payload only; the tail that fills
 // the slot up to the alignment is zero, never what an earlier block left there.

@@ -79,9 +79,7 @@ HostMemory::~HostMemory() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
-HostMemory::HostMemory(HostMemory&& other) noexcept {
-  *this = std::move(other);
-}
+HostMemory::HostMemory(HostMemory&& other) noexcept { *this = std::move(other); }
 
 HostMemory& HostMemory::operator=(HostMemory&& other) noexcept {
   std::swap(data_, other.data_);

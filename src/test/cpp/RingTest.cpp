@@ -29,6 +29,11 @@ class RingTest : public testing::TestWithParam<bool> {
   }
   ~RingTest() override { close(file_); }
 
+  void SetUp() override {
+    if (!GetParam()) return;
+    if (const std::string refusal = uringRefusal(); !refusal.empty()) GTEST_SKIP() << refusal;
+  }
+
   std::unique_ptr<Ring> startRing(uint32_t depth) {
     auto ring = GetParam() ? makeUringRing(depth) : makeThreadRing(depth);
     EXPECT_TRUE(ring->start(target()).ok());
@@ -133,12 +138,7 @@ TEST(IoVerdictTest, namesWhatIsWorthAnotherTry) {
 INSTANTIATE_TEST_SUITE_P(Engines, RingTest, testing::Bool(),
                          [](const auto& which) { return which.param ? "uring" : "threads"; });
 
-class UringRingTest : public RingTest {
- protected:
-  void SetUp() override {
-    if (const std::string refusal = uringRefusal(); !refusal.empty()) GTEST_SKIP() << refusal;
-  }
-};
+class UringRingTest : public RingTest {};
 INSTANTIATE_TEST_SUITE_P(Uring, UringRingTest, testing::Values(true),
                          [](const auto&) { return "uring"; });
 

@@ -249,9 +249,12 @@ int32_t KvEngine::submit(const DownRecord* records, int32_t count) {
 
 int32_t KvEngine::poll(UpRecord* target, int32_t capacity) {
   if (state_ == nullptr) return 0;
+  CHECK(capacity > 0, "room for %d endings", capacity);
   const auto room = static_cast<size_t>(capacity);
   const size_t loads = state_->load.poll({target, room});
   const size_t stores = state_->store.poll({target + loads, room - loads});
+  CHECK(loads <= state_->loadsOutstanding && stores <= state_->storesOutstanding,
+        "%zu loads and %zu stores ended, more than were begun", loads, stores);
   state_->loadsOutstanding -= static_cast<uint32_t>(loads);
   state_->storesOutstanding -= static_cast<uint32_t>(stores);
   return static_cast<int32_t>(loads + stores);

@@ -36,7 +36,7 @@ TEST(BlockFileTest, v38DefaultAlignmentIs4096) {
 }
 
 // V39 and F4: 4224 bytes need 8192 at 4096 and 4608 at 512; only powers of two are alignments.
-TEST(BlockFileTest, v39SlotsAreRoundedUpToTheAlignment) {
+TEST(BlockFileTest, f4V39SlotsAreRoundedUpToTheAlignment) {
   TemporaryDirectory first;
   EXPECT_EQ(BlockFile(fileOptions(first.path(), 4224)).regions()[0].slotBytes, 8192u);
   TemporaryDirectory second;
@@ -61,7 +61,7 @@ TEST(BlockFileTest, v43OffsetsAreMultiplesOfTheAlignment) {
 }
 
 // V44, V46: room for 2 x 4224 raw bytes is one padded slot, or two in the page cache.
-TEST(BlockFileTest, v44CapacityIsCountedInPaddedSlots) {
+TEST(BlockFileTest, v44V46CapacityIsCountedInPaddedSlots) {
   TemporaryDirectory first;
   FileOptions options = fileOptions(first.path(), 4224);
   options.capacityBytes = 2 * 4224;

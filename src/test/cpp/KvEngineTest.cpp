@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, KvEngineTest,
                          });
 
 // Case 2, F5: pieces that are not aligned, in one aligned slot; byte exact, gaps untouched.
-TEST_P(KvEngineTest, case2UnalignedPiecesComeBackByteForByte) {
+TEST_P(KvEngineTest, f5Case2UnalignedPiecesComeBackByteForByte) {
   EngineUnderTest test(GetParam());
   std::vector<DownRecord> stores;
   std::vector<DownRecord> loads;

@@ -222,6 +222,27 @@ TEST(StoreLaneTest, shortWriteIsResumedAndThatStopsMovingIsShort) {
   EXPECT_EQ(outcomeOf(ups[1]), Outcome::kShort);
 }
 
+// Case 11: a checksum is kept for every block, and still no disk command is unaligned, also when it
+// is resumed: nothing lies in front of the payload.
+TEST(StoreLaneTest, case11EveryDiskCommandIsAligned) {
+  StoreTest test;
+  test.ring->answer = [](const IoRequest& request, int32_t moved) {
+    return request.bytes == 8192 ? 4097 : moved;
+  };
+  ASSERT_TRUE(test.lane->open().ok());
+  for (uint32_t slot = 0; slot < 8; slot++) test.submit(test.down(Operation::kStore, slot));
+  for (const UpRecord& up : test.endings(8)) {
+    EXPECT_EQ(outcomeOf(up), Outcome::kDone);
+    EXPECT_NE(up.checksum, 0u);
+  }
+  EXPECT_EQ(test.ring->requests.size(), 16u);
+  for (const IoRequest& request : test.ring->requests) {
+    EXPECT_EQ(request.offset % 4096, 0u);
+    EXPECT_EQ(request.bytes % 4096, 0u);
+    EXPECT_EQ(reinterpret_cast<uint64_t>(request.data) % 4096, 0u);
+  }
+}
+
 // Case 12: the slot under write cannot be handed out or copied into until its completion.
 TEST(StoreLaneTest, case12ASlotUnderWriteIsNotReused) {
   StoreTest test;

@@ -66,7 +66,7 @@ TEST(HostMemoryTest, liesOnAHugePageBoundaryAndIsNotInherited) {
 }
 
 // Case 83 and F7: "out of memory" must say which memory, how much, and what to change.
-TEST(HostMemoryTest, case83TooMuchStagingSaysHostMemoryBytesAndRemedy) {
+TEST(HostMemoryTest, f7Case83TooMuchStagingSaysHostMemoryBytesAndRemedy) {
   try {
     HostMemory memory(uint64_t{900} << 30, "lower stagingBytes");
     FAIL();

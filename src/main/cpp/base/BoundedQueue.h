@@ -7,6 +7,8 @@
 #include <memory>
 #include <span>
 
+#include "base/Check.h"
+
 namespace spillway {
 
 // A queue between exactly one producing and one consuming thread. Its room is fixed at
@@ -15,7 +17,9 @@ template <typename T>
 class BoundedQueue {
  public:
   explicit BoundedQueue(uint32_t capacity)
-      : mask_(std::bit_ceil(capacity) - 1), items_(std::make_unique<T[]>(mask_ + 1)) {}
+      : mask_(std::bit_ceil(capacity) - 1), items_(std::make_unique<T[]>(mask_ + 1)) {
+    CHECK(capacity > 0, "capacity %u", capacity);
+  }
 
   // Producer. Answers false, and changes nothing, when there is no room.
   bool push(const T& item) {
@@ -30,6 +34,8 @@ class BoundedQueue {
   size_t pop(std::span<T> target) {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     const uint64_t ready = tail_.load(std::memory_order_acquire) - head;
+    CHECK(ready <= mask_ + 1, "%lu items ready of %lu", static_cast<unsigned long>(ready),
+          static_cast<unsigned long>(mask_ + 1));
     const size_t count = ready < target.size() ? ready : target.size();
     for (size_t i = 0; i < count; i++) target[i] = items_[(head + i) & mask_];
     head_.store(head + count, std::memory_order_release);

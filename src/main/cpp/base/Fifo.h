@@ -11,7 +11,9 @@ namespace spillway {
 template <typename T>
 class Fifo {
  public:
-  explicit Fifo(uint32_t capacity) : items_(capacity) {}
+  explicit Fifo(uint32_t capacity) : items_(capacity) {
+    CHECK(capacity > 0, "capacity %u", capacity);
+  }
 
   void push(const T& item) {
     CHECK(count_ < items_.size(), "%u items of %zu", count_, items_.size());

@@ -32,6 +32,12 @@ struct DownRecord {
   uint64_t eventValue;
 };
 static_assert(sizeof(DownRecord) == 64);
+static_assert(offsetof(DownRecord, operation) == 8 && offsetof(DownRecord, group) == 10);
+static_assert(offsetof(DownRecord, deviceBlock) == 12 && offsetof(DownRecord, slot) == 16);
+static_assert(offsetof(DownRecord, checksumSeed) == 24);
+static_assert(offsetof(DownRecord, expectedChecksum) == 32);
+static_assert(offsetof(DownRecord, deadlineNanos) == 40);
+static_assert(offsetof(DownRecord, eventAddress) == 48 && offsetof(DownRecord, eventValue) == 56);
 
 // Bits of UpRecord::kind.
 constexpr uint16_t kEnded = 1;  // the outcome is known
@@ -53,6 +59,10 @@ struct UpRecord {
   uint64_t copyNanos;
 };
 static_assert(sizeof(UpRecord) == 64);
+static_assert(offsetof(UpRecord, kind) == 8 && offsetof(UpRecord, outcome) == 10);
+static_assert(offsetof(UpRecord, error) == 12 && offsetof(UpRecord, stage) == 16);
+static_assert(offsetof(UpRecord, bytesDone) == 20 && offsetof(UpRecord, checksum) == 24);
+static_assert(offsetof(UpRecord, queuedNanos) == 32 && offsetof(UpRecord, copyNanos) == 56);
 
 enum class EngineKind : uint32_t { kAuto = 0, kUring = 1, kThreads = 2 };
 enum class Allocation : uint32_t { kPreallocate = 0, kZeroFill = 1, kSparse = 2 };

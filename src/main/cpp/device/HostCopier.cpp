@@ -29,6 +29,7 @@ class HostCopier final : public DeviceCopier {
 
   Status reap(std::span<uint32_t> tokens, uint32_t& count) override {
     startReached();
+    CHECK(!tokens.empty(), "no room for %u tokens", pending());
     count = 0;
     while (count < tokens.size() && !finished_.empty()) {
       tokens[count++] = finished_.back();
@@ -62,10 +63,14 @@ class HostCopier final : public DeviceCopier {
   }
 
   void copy(const CopyRequest& request) {
+    CHECK(request.group.index < groups_.size(), "group %u of %zu", request.group.index,
+          groups_.size());
+    CHECK(request.staging != nullptr, "no staging slot for token %u", request.token);
     const PieceTable& table = groups_[request.group.index];
     CHECK(request.block.index < table.deviceBlocks, "device block %u of %lu", request.block.index,
           static_cast<unsigned long>(table.deviceBlocks));
     uint8_t* staging = request.staging;
+    const uint8_t* end = staging + table.payloadBytes;
     for (const Piece& piece : table.pieces) {
       uint8_t* device = piece.base + request.block.index * piece.stride;
       if (request.direction == CopyDirection::kToHost) {
@@ -75,6 +80,7 @@ class HostCopier final : public DeviceCopier {
       }
       staging += piece.bytes;
     }
+    CHECK(staging == end, "%zd bytes of payload left", end - staging);
     finished_.push_back(request.token);
   }
 

@@ -351,6 +351,8 @@ void BlockFile::layOut(const FileOptions& options) {
     regions_.push_back(region);
   }
   fileBytes_ = roundUp(at, alignment_);
+  CHECK(headerBytes_ % alignment_ == 0, "header of %lu bytes at alignment %u",
+        static_cast<unsigned long>(headerBytes_), alignment_);
 }
 
 Superblock BlockFile::wanted(const FileOptions& options) const {
@@ -488,9 +490,16 @@ void BlockFile::say(const std::string& sentence) {
 uint64_t BlockFile::offsetOf(GroupIndex group, DiskSlot slot) const {
   CHECK(group.index < regions_.size(), "group %u of %zu", group.index, regions_.size());
   const Region& region = regions_[group.index];
+  CHECK(region.slotBytes >= region.payloadBytes, "slots of %u bytes for payloads of %u",
+        region.slotBytes, region.payloadBytes);
   CHECK(slot.index < region.slotCount, "slot %u of %lu", slot.index,
         static_cast<unsigned long>(region.slotCount));
-  return region.offset + uint64_t{slot.index} * region.slotBytes;
+  const uint64_t offset = region.offset + uint64_t{slot.index} * region.slotBytes;
+  CHECK(offset >= headerBytes_ && offset + region.slotBytes <= fileBytes_, "slot at %lu of %lu",
+        static_cast<unsigned long>(offset), static_cast<unsigned long>(fileBytes_));
+  CHECK(offset % alignment_ == 0, "slot at %lu, alignment %u", static_cast<unsigned long>(offset),
+        alignment_);
+  return offset;
 }
 
 }  // namespace spillway

@@ -46,6 +46,9 @@ class ThreadRing final : public Ring {
 
   void prepare(const IoRequest& request) override {
     CHECK(prepared_.size() < depth_, "%zu requests prepared at depth %u", prepared_.size(), depth_);
+    CHECK(request.bytes > 0 && request.data >= target_.staging &&
+              request.data + request.bytes <= target_.staging + target_.stagingBytes,
+          "%u bytes outside the staging memory", request.bytes);
     prepared_.push_back(request);
   }
 
@@ -53,6 +56,7 @@ class ThreadRing final : public Ring {
 
   Status enter(uint32_t waitFor, int64_t timeoutNanos, std::span<IoCompletion> completions,
                uint32_t& count) override {
+    CHECK(!completions.empty() && waitFor <= depth_, "waiting for %u of %u", waitFor, depth_);
     std::unique_lock lock(mutex_);
     counters_.enters++;
     queued_.insert(queued_.end(), prepared_.begin(), prepared_.end());

@@ -140,6 +140,8 @@ void UringRing::registerTarget(const RingTarget& target) {
 uint32_t UringRing::prepared() const { return io_uring_sq_ready(&ring_); }
 
 void UringRing::prepare(const IoRequest& request) {
+  CHECK(request.bytes > 0 && request.data != nullptr, "a request of %u bytes", request.bytes);
+  CHECK(request.userData != kWakeData, "a request named as the wake-up at depth %u", depth_);
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
   CHECK(sqe != nullptr, "no submission entry left at depth %u", depth_);
   const uint64_t at = static_cast<uint64_t>(request.data - target_.staging);
@@ -191,8 +193,11 @@ uint32_t UringRing::flush() {
 
 Status UringRing::enter(uint32_t waitFor, int64_t timeoutNanos, std::span<IoCompletion> completions,
                         uint32_t& count) {
+  CHECK(made_, "a ring of depth %u is entered before it is started", depth_);
+  CHECK(!completions.empty() && waitFor <= depth_, "waiting for %u of %u", waitFor, depth_);
   armWake();
   const uint32_t toSubmit = flush();
+  CHECK(toSubmit <= depth_ + 1, "%u entries at depth %u", toSubmit, depth_);
   __kernel_timespec bound{timeoutNanos / 1'000'000'000, timeoutNanos % 1'000'000'000};
   io_uring_getevents_arg argument{};
   argument.ts = timeoutNanos < 0 ? 0 : reinterpret_cast<uint64_t>(&bound);

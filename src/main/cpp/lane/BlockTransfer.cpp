@@ -42,6 +42,9 @@ TransferState nextState(Operation operation, TransferState state, TransferEvent 
 void BlockTransfer::begin(const DownRecord& newRecord, const Extent& newExtent, StagingSlot newSlot,
                           uint8_t* newData, int64_t now) {
   CHECK(!inFlight, "ticket %lu is in flight", static_cast<unsigned long>(record.ticket));
+  CHECK(!copying, "ticket %lu is being copied", static_cast<unsigned long>(record.ticket));
+  CHECK(newExtent.payloadBytes <= newExtent.transferBytes, "%u bytes of payload in %u",
+        newExtent.payloadBytes, newExtent.transferBytes);
   const uint32_t generation = generation_;
   *this = BlockTransfer{};
   generation_ = generation;
@@ -60,6 +63,7 @@ void BlockTransfer::advance(TransferEvent event) {
 IoRequest BlockTransfer::submit() {
   CHECK(!inFlight && bytesMoved < extent.transferBytes, "%u of %u bytes are moved", bytesMoved,
         extent.transferBytes);
+  CHECK(slot.valid() && !copying, "slot %u is submitted while it is copied", slot.index);
   generation_++;
   attempts_++;
   inFlight = true;
@@ -75,6 +79,7 @@ IoRequest BlockTransfer::submit() {
 // Worked example at alignment 512 with 10,496 bytes wanted: a count of 6,000 is rounded down to
 // 5,632, the next request asks for bytes 5,632 to 10,495, and the 368 are moved again.
 Progress BlockTransfer::onIo(int32_t result, uint32_t alignment) {
+  CHECK(inFlight, "ticket %lu completes twice", static_cast<unsigned long>(record.ticket));
   inFlight = false;
   switch (verdictOf(result)) {
     case IoVerdict::kFailed:
@@ -92,6 +97,8 @@ Progress BlockTransfer::onIo(int32_t result, uint32_t alignment) {
   const bool whole = moved == wanted;
   const auto aligned = whole ? moved : static_cast<uint32_t>(roundDown(moved, alignment));
   bytesMoved += aligned;
+  CHECK(bytesMoved <= extent.transferBytes, "%u of %u bytes are moved", bytesMoved,
+        extent.transferBytes);
   if (whole) return Progress::kWhole;
   stalls_ = aligned > 0 ? 0 : stalls_ + 1;
   return stalls_ < kStallsMax ? Progress::kResume : Progress::kShort;
@@ -109,7 +116,9 @@ void BlockTransfer::fault(Outcome outcome, Stage stage, int32_t error) {
 UpRecord BlockTransfer::ended(int64_t now) const {
   CHECK(state == TransferState::kDone || state == TransferState::kFaulted, "state %d",
         static_cast<int>(state));
-  CHECK(!inFlight, "ticket %lu is in flight", static_cast<unsigned long>(record.ticket));
+  CHECK(!inFlight && !copying, "ticket %lu is in use", static_cast<unsigned long>(record.ticket));
+  CHECK((state == TransferState::kFaulted) == (outcome_ != Outcome::kNone), "state %d, outcome %d",
+        static_cast<int>(state), static_cast<int>(outcome_));
   UpRecord up{};
   up.ticket = record.ticket;
   up.kind = kEnded | kQuiet;

@@ -33,6 +33,12 @@ Lane::Lane(LaneParts parts, const char* name)
       down_(parts_.blocksInFlightMax),
       up_(parts_.blocksInFlightMax),
       overFuture_(over_.get_future()) {
+  CHECK(parts_.file != nullptr && parts_.groups != nullptr && parts_.pollWaker != nullptr,
+        "a lane of %u slots without its parts", parts_.stagingSlots);
+  CHECK(parts_.queueDepth > 0 && parts_.queueDepth <= parts_.stagingSlots, "depth %u, %u slots",
+        parts_.queueDepth, parts_.stagingSlots);
+  CHECK(parts_.groups->size() == parts_.file->regions().size(), "%zu groups and %zu regions",
+        parts_.groups->size(), parts_.file->regions().size());
   retries_.reserve(parts_.stagingSlots);
 }
 
@@ -115,7 +121,10 @@ BlockTransfer* Lane::admit() {
   const StagingSlot slot = staging_.acquire();
   CHECK(slot.valid() && down_.pop({&record, 1}) == 1, "admit with %u slots free",
         staging_.freeCount());
+  CHECK(record.group < parts_.file->regions().size(), "group %u", record.group);
   const Region& region = parts_.file->regions()[record.group];
+  CHECK(region.slotBytes <= staging_.slotBytes(), "%u bytes in a staging slot of %lu",
+        region.slotBytes, static_cast<unsigned long>(staging_.slotBytes()));
   const Extent extent{parts_.file->offsetOf(GroupIndex{record.group}, DiskSlot{record.slot}),
                       region.payloadBytes, region.slotBytes};
   BlockTransfer& transfer = transfers_[slot.index];
@@ -130,7 +139,12 @@ void Lane::issue() {
     BlockTransfer& transfer = transfers_[ioQueue_.pop()];
     if (transfer.ioStartedAt == 0) transfer.ioStartedAt = now();
     countInFlight(+1);
-    parts_.ring->prepare(transfer.submit());
+    const IoRequest request = transfer.submit();
+    // Before the line: direct I/O refuses an unaligned offset or length, one request in thousands.
+    CHECK(request.offset % parts_.file->alignment() == 0, "offset %lu",
+          static_cast<unsigned long>(request.offset));
+    CHECK(request.bytes % parts_.file->alignment() == 0, "%u bytes", request.bytes);
+    parts_.ring->prepare(request);
   }
 }
 
@@ -228,6 +242,8 @@ void Lane::retryLater(BlockTransfer& transfer) {
 }
 
 void Lane::startCopy(BlockTransfer& transfer, CopyDirection direction) {
+  CHECK(!transfer.inFlight && !transfer.copying, "ticket %lu is in use",
+        static_cast<unsigned long>(transfer.record.ticket));
   transfer.copyStartedAt = now();
   const DownRecord& record = transfer.record;
   const Status status = parts_.copier->start({direction,
@@ -245,7 +261,9 @@ void Lane::reapCopies() {
   uint32_t count = 0;
   const Status status = parts_.copier->reap(copied_, count);
   for (uint32_t i = 0; i < count; i++) {
+    CHECK(copied_[i] < transfers_.size(), "token %u of %zu", copied_[i], transfers_.size());
     BlockTransfer& transfer = transfers_[copied_[i]];
+    CHECK(transfer.copying, "token %u is copied twice", copied_[i]);
     transfer.copying = false;
     transfer.copyNanos = now() - transfer.copyStartedAt;
     if (!broken()) onCopied(transfer);

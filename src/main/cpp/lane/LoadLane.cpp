@@ -1,5 +1,6 @@
 #include "lane/LoadLane.h"
 
+#include "base/Check.h"
 #include "base/Checksum.h"
 
 namespace spillway {
@@ -26,6 +27,9 @@ void LoadLane::settle() {
 // Bytes that are torn, misplaced, stale or rotten differ in the checksum, whose seed names key and
 // generation. They never reach the device.
 void LoadLane::verify(BlockTransfer& transfer) {
+  CHECK(transfer.state == TransferState::kReading, "state %d", static_cast<int>(transfer.state));
+  CHECK(transfer.bytesMoved == transfer.extent.transferBytes, "%u of %u bytes", transfer.bytesMoved,
+        transfer.extent.transferBytes);
   const int64_t begun = now();
   transfer.checksum =
       checksum(transfer.data, transfer.extent.payloadBytes, transfer.record.checksumSeed);

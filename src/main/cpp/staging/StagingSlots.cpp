@@ -99,10 +99,16 @@ StagingSlots::StagingSlots(uint32_t slotCount, uint64_t slotBytes)
   for (uint32_t i = slotCount; i > 0; i--) free_.push_back(i - 1);
 }
 
+uint8_t* StagingSlots::data(StagingSlot slot) const {
+  CHECK(slot.index < busy_.size(), "slot %u of %zu", slot.index, busy_.size());
+  return memory_.data() + slot.index * slotBytes_;
+}
+
 StagingSlot StagingSlots::acquire() {
   if (free_.empty()) return {};
   const StagingSlot slot{free_.back()};
   free_.pop_back();
+  CHECK(slot.index < busy_.size(), "slot %u of %zu", slot.index, busy_.size());
   CHECK(!busy_[slot.index], "slot %u is handed out twice", slot.index);
   busy_[slot.index] = true;
   return slot;
@@ -111,6 +117,7 @@ StagingSlot StagingSlots::acquire() {
 void StagingSlots::release(StagingSlot slot) {
   CHECK(slot.index < busy_.size(), "slot %u of %zu", slot.index, busy_.size());
   CHECK(busy_[slot.index], "slot %u is released but was not busy", slot.index);
+  CHECK(free_.size() < busy_.size(), "%zu slots free of %zu", free_.size(), busy_.size());
   busy_[slot.index] = false;
   free_.push_back(slot.index);
 #ifdef SPILLWAY_POISON

@@ -46,12 +46,11 @@ class StagingSlots {
   StagingSlot acquire();
   void release(StagingSlot slot);
 
-  uint8_t* data(StagingSlot slot) const { return memory_.data() + slot.index * slotBytes_; }
+  uint8_t* data(StagingSlot slot) const;
   uint32_t slotCount() const { return static_cast<uint32_t>(busy_.size()); }
   uint32_t freeCount() const { return static_cast<uint32_t>(free_.size()); }
   uint64_t slotBytes() const { return slotBytes_; }
   const HostMemory& memory() const { return memory_; }
-  void leak() { memory_.leak(); }
 
  private:
   uint64_t slotBytes_;

@@ -211,7 +211,7 @@ class SpillwayTest {
 
   /** V209, V46: the page cache, only because it was asked for; slots are not padded. */
   @Test
-  void v209WorksInThePageCacheWhenAsked() {
+  void v46V209WorksInThePageCacheWhenAsked() {
     var layout = KvLayout.ofBlockBytes(10_496, 16);
     try (var test =
         new SpillwayFixture(
@@ -346,7 +346,7 @@ class SpillwayTest {
 
   /** V149, V45, V42: values that cannot work are refused where they are given. */
   @Test
-  void v149ValuesAreCheckedWithWhatWasGivenAndWhatIsAllowed() {
+  void v42V149ValuesAreCheckedWithWhatWasGivenAndWhatIsAllowed() {
     try (var test = open(EngineKind.AUTO, false)) {
       var builder = SpillwayConfig.builder(directory, test.device);
       assertThatThrownBy(() -> builder.capacityBytes(0))

@@ -94,7 +94,7 @@ final class NativeLibrary {
   }
 
   private static byte[] readBundled(String platform) {
-    var resource = "/dev/spillway/engine/" + platform + "/" + FILE;
+    var resource = "/dev/spillway/" + platform + "/" + FILE;
     try (InputStream in = NativeLibrary.class.getResourceAsStream(resource)) {
       if (in == null) {
         throw failure(

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.spillway.block.KvLayout;
 import dev.spillway.engine.EngineOptions.EngineKind;
 import dev.spillway.engine.NativeEngine;
+import dev.spillway.testing.Mount;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -23,7 +24,6 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
-import org.junit.jupiter.params.provider.ValueSource;
 import tools.jackson.databind.json.JsonMapper;
 
 class ReplayTest {
@@ -125,17 +125,39 @@ class ReplayTest {
         .isBetween(usableHitRate(requests, 32768) - 0.005, usableHitRate(requests, 32768) + 0.005);
   }
 
-  @ParameterizedTest
-  @ValueSource(
-      strings = {
-        "llama-3.1-8b",
-        "gpt-oss-20b-tp8-fp8",
-        "deepseek-v3-fp8-scales",
-        "nemotron-h-8b-tp4"
-      })
-  void trueGeometriesRoundTrip(String model) throws IOException {
-    var layout = ModelGeometry.of(model);
-    // Two turns of three conversations, over a device pool that cannot hold them all.
+  private static final List<String> MODELS =
+      List.of(
+          "llama-3.1-8b", "gpt-oss-20b-tp8-fp8", "deepseek-v3-fp8-scales", "nemotron-h-8b-tp4");
+
+  @Test
+  void trueGeometriesRoundTripOnTheRootFileSystem() throws IOException {
+    trueGeometriesRoundTrip(directory);
+  }
+
+  @Test
+  void trueGeometriesRoundTripOnADiskOf4KSectors() throws IOException {
+    try (var mount = Mount.loop(directory, "ext4", 600, 4096)) {
+      trueGeometriesRoundTrip(mount.root());
+    }
+  }
+
+  @Test
+  void trueGeometriesRoundTripOnXfs() throws IOException {
+    try (var mount = Mount.loop(directory, "xfs", 600, 512)) {
+      trueGeometriesRoundTrip(mount.root());
+    }
+  }
+
+  @Test
+  void trueGeometriesRoundTripOnTmpfs() throws IOException {
+    try (var mount = Mount.tmpfs(directory, "size=600m")) {
+      trueGeometriesRoundTrip(mount.root());
+    }
+    assertThat(printed.toString(StandardCharsets.UTF_8)).contains("in memory, not on a disk");
+  }
+
+  /** Two turns of three conversations, over a device pool that cannot hold them all. */
+  private void trueGeometriesRoundTrip(Path root) throws IOException {
     var requests = new ArrayList<Request>();
     for (int turn = 1; turn <= 2; turn++) {
       for (int session = 0; session < 3; session++) {
@@ -146,14 +168,18 @@ class ReplayTest {
         requests.add(new Request(0, ids.length * 512L, ids));
       }
     }
-    long blockBytes = layout.groups().stream().mapToLong(KvLayout.Group::blockBytes).sum();
-    var settings =
-        new Replay.Settings(
-            directory, layout, 20 * (blockBytes + 8192), 6, 1, 32, EngineKind.AUTO, true, 0);
-    var report = replay(settings, requests);
-    assertRight(report, requests);
-    // Three blocks of each session come back, but for those that are on the device still.
-    assertThat(report.blocksLoaded()).isGreaterThanOrEqualTo(6L * layout.groups().size());
+    for (var model : MODELS) {
+      var layout = ModelGeometry.of(model);
+      long blockBytes = layout.groups().stream().mapToLong(KvLayout.Group::blockBytes).sum();
+      var settings =
+          new Replay.Settings(
+              root, layout, 20 * (blockBytes + 8192), 6, 1, 32, EngineKind.AUTO, true, 0);
+      var report = replay(settings, requests);
+      assertRight(report, requests);
+      // Three blocks of each session come back, but for those that are on the device still.
+      assertThat(report.blocksLoaded()).as(model).isGreaterThanOrEqualTo(6L * layout.groups().size());
+      assertThat(root.resolve("rank-0-of-1.blocks").toFile().delete()).isTrue();
+    }
   }
 
   /** A wrong byte on the device must be seen: the comparison itself is tested by breaking it. */

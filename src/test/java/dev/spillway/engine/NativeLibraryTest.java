@@ -108,13 +108,13 @@ class NativeLibraryTest {
 
   @Test
   void case93JvmsThatStartTogetherAllLoad(@TempDir Path root) throws Exception {
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < 20; round++) {
       var cache = root.resolve("cache" + round);
       var processes = new ArrayList<Process>();
       for (int i = 0; i < 8; i++) {
         var command =
             Commands.java(
-                List.of("-Xshare:auto", "-Xint", "-Dspillway.cache.dir=" + cache),
+                List.of("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Dspillway.cache.dir=" + cache),
                 LoadAndSay.class);
         processes.add(new ProcessBuilder(command).redirectErrorStream(true).start());
       }

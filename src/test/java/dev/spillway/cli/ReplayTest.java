@@ -126,8 +126,7 @@ class ReplayTest {
   }
 
   private static final List<String> MODELS =
-      List.of(
-          "llama-3.1-8b", "gpt-oss-20b-tp8-fp8", "deepseek-v3-fp8-scales", "nemotron-h-8b-tp4");
+      List.of("llama-3.1-8b", "gpt-oss-20b-tp8-fp8", "deepseek-v3-fp8-scales", "nemotron-h-8b-tp4");
 
   @Test
   void trueGeometriesRoundTripOnTheRootFileSystem() throws IOException {
@@ -177,7 +176,9 @@ class ReplayTest {
       var report = replay(settings, requests);
       assertRight(report, requests);
       // Three blocks of each session come back, but for those that are on the device still.
-      assertThat(report.blocksLoaded()).as(model).isGreaterThanOrEqualTo(6L * layout.groups().size());
+      assertThat(report.blocksLoaded())
+          .as(model)
+          .isGreaterThanOrEqualTo(6L * layout.groups().size());
       assertThat(root.resolve("rank-0-of-1.blocks").toFile().delete()).isTrue();
     }
   }

@@ -26,6 +26,7 @@ namespace {
 constexpr uint32_t kQueueDepthMax = 4096;
 constexpr uint64_t kStagingSlotMultiple = 4096;
 constexpr uint32_t kStagingSlotsMin = 2;
+constexpr int64_t kCloseNanosMax = int64_t{86'400} * 365 * 1'000'000'000;
 
 struct OpenPlan {
   FileOptions file;
@@ -126,13 +127,24 @@ struct KvEngine::State {
   State(OpenPlan plan, const OpenRecord& openRecord)
       : record(openRecord),
         pieces(std::move(plan.pieces)),
-        file(plan.file),
         kind(chooseKind()),
+        file(plan.file),
+        newFile{file},
         store(parts()),
         load(parts()) {
     start(store);
     start(load);
+    newFile.kept = true;
   }
+
+  // An engine that cannot be opened leaves no file that was not there before.
+  struct NewFile {
+    BlockFile& file;
+    bool kept = false;
+    ~NewFile() {
+      if (!kept) file.removeIfCreated();
+    }
+  };
 
   EngineKind chooseKind() {
     const auto asked = static_cast<EngineKind>(record.engineKind);
@@ -155,14 +167,27 @@ struct KvEngine::State {
     parts.file = &file;
     parts.groups = &pieces;
     parts.pollWaker = &pollWaker;
+    parts.failure = &failure;
     parts.stagingSlotBytes = stagingSlotBytesFor(file);
     // Twice the depth, so that the next requests leave before finished blocks are worked on; fewer
     // where blocks are so large that the staging bound is met first.
     const uint64_t affordable = record.stagingBytesMax / parts.stagingSlotBytes;
+    if (affordable < kStagingSlotsMin) {
+      throw OpenError(OpenReason::kConfiguration, 0,
+                      "stagingBytes is " + std::to_string(record.stagingBytesMax) +
+                          "; at least two slots of " + std::to_string(parts.stagingSlotBytes) +
+                          " bytes would be right");
+    }
     parts.stagingSlots = static_cast<uint32_t>(
-        std::clamp<uint64_t>(affordable, kStagingSlotsMin, uint64_t{2} * record.queueDepth));
-    parts.queueDepth = std::min(record.queueDepth, std::max(1U, parts.stagingSlots - 1));
+        std::min<uint64_t>(affordable, std::max(kStagingSlotsMin, 2 * record.queueDepth)));
+    parts.queueDepth = std::min(record.queueDepth, parts.stagingSlots - 1);
     depth = parts.queueDepth;
+    if (depth < record.queueDepth) {
+      notice = "the depth is " + std::to_string(depth) + ", not " +
+               std::to_string(record.queueDepth) + ": stagingBytes holds " +
+               std::to_string(parts.stagingSlots) + " slots of " +
+               std::to_string(parts.stagingSlotBytes) + " bytes";
+    }
     parts.blocksInFlightMax = record.blocksInFlightMax;
     parts.ring = kind == EngineKind::kUring ? makeUringRing(depth) : makeThreadRing(depth);
     parts.copier = makeHostCopier(pieces, parts.stagingSlots);
@@ -188,11 +213,14 @@ struct KvEngine::State {
 
   const OpenRecord record;
   std::vector<PieceTable> pieces;
-  BlockFile file;
-  Waker pollWaker;
   std::string kindReason;
-  uint32_t depth = 0;
   EngineKind kind;
+  BlockFile file;
+  NewFile newFile;
+  Waker pollWaker;
+  EngineFailure failure;
+  std::string notice;
+  uint32_t depth = 0;
   StoreLane store;
   LoadLane load;
   // Blocks accepted and not yet polled, by lane; the worker's thread only.
@@ -218,6 +246,9 @@ int32_t KvEngine::open(const char* directory, const char* nameSpace, const OpenR
     return static_cast<int32_t>(failure.reason());
   } catch (const std::bad_alloc&) {
     message_ = "host memory ran out while opening";
+    return static_cast<int32_t>(OpenReason::kHostMemory);
+  } catch (const std::exception& failure) {
+    message_ = std::string("opening failed: ") + failure.what();
     return static_cast<int32_t>(OpenReason::kHostMemory);
   }
 }
@@ -277,10 +308,10 @@ void KvEngine::wake() {
 
 int32_t KvEngine::broken() const {
   if (state_ == nullptr) return 0;
-  return state_->store.broken() || state_->load.broken() ? 1 : 0;
+  return state_->failure.broken() ? 1 : 0;
 }
 
-const char* KvEngine::describe() {
+const char* KvEngine::describe() const {
   std::ostringstream text;
   if (state_ != nullptr) {
     const State& state = *state_;
@@ -307,17 +338,13 @@ const char* KvEngine::describe() {
       text << "slotCount." << group << "=" << region.slotCount << "\n"
            << "slotBytes." << group << "=" << region.slotBytes << "\n";
     }
-    std::istringstream notices(state.file.notice() + "\n" + mode.notice);
+    std::istringstream notices(state.file.notice() + "\n" + state.notice + "\n" + mode.notice);
     for (std::string line; std::getline(notices, line);) {
       if (!line.empty()) text << "notice=" << line << "\n";
     }
-    if (broken() != 0) {
-      const Lane& lane = state.store.broken() ? static_cast<const Lane&>(state.store) : state.load;
-      text << "cause=" << lane.cause().cause << "\n";
-    }
+    if (broken() != 0) text << "cause=" << state.failure.cause().cause << "\n";
   }
-  description_ = text.str();
-  return description_.c_str();
+  return keep(text.str());
 }
 
 void KvEngine::counters(int64_t* target) const {
@@ -331,7 +358,7 @@ int32_t KvEngine::close(int64_t nanos) {
   if (state_ == nullptr || closed_ || leaked_) return leaked_ ? 1 : 0;
   state_->store.close();
   state_->load.close();
-  const int64_t until = monotonicNanos() + nanos;
+  const int64_t until = monotonicNanos() + std::min(nanos, kCloseNanosMax);
   const bool stores = state_->store.join(std::max<int64_t>(0, until - monotonicNanos()));
   const bool loads = state_->load.join(std::max<int64_t>(0, until - monotonicNanos()));
   closed_ = stores && loads;

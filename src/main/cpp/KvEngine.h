@@ -38,8 +38,8 @@ class KvEngine {
 
   // 1 once a failure of ring or device has ended the engine; message() then has its cause.
   int32_t broken() const;
-  // Lines "key=value" with what was decided at open. Valid until the next call.
-  const char* describe();
+  // Lines "key=value" with what was decided at open. Valid until this thread asks for another text.
+  const char* describe() const;
   // Fills kCounterCount numbers: those of the store lane, then those of the load lane.
   void counters(int64_t* target) const;
 
@@ -56,7 +56,6 @@ class KvEngine {
   struct State;
   State* state_;
   std::string message_;
-  std::string description_;
   int32_t error_ = 0;
   bool closed_ = false;
   bool leaked_ = false;

@@ -2,9 +2,12 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <memory>
+#include <thread>
 
 #include "TestFiles.h"
 
@@ -216,6 +219,7 @@ TEST(BlockFileTest, f1NoPermissionIsRefusedByName) {
   }
   int status = 0;
   waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
@@ -264,6 +268,65 @@ TEST(BlockFileTest, anotherProgramsFileIsRefusedAndKept) {
   EXPECT_EQ(failure.reason(), OpenReason::kLayout);
   std::ifstream kept(blocksPath(directory.path()));
   EXPECT_EQ(kept.get(), 'z');
+}
+
+TEST(BlockFileTest, aSmallFileThatIsNotOursIsRefusedAndKept) {
+  for (const size_t bytes : {size_t{1}, size_t{33}, size_t{4096}, size_t{65536}}) {
+    TemporaryDirectory directory;
+    std::ofstream(blocksPath(directory.path())) << std::string(bytes, 'z');
+    EXPECT_EQ(openError([&] { BlockFile f(fileOptions(directory.path())); }).reason(),
+              OpenReason::kLayout);
+    EXPECT_EQ(std::filesystem::file_size(blocksPath(directory.path())), bytes);
+  }
+}
+
+TEST(BlockFileTest, anOpenThatWasCutShortIsTakenOver) {
+  TemporaryDirectory directory;
+  std::ofstream(blocksPath(directory.path())).flush();
+  EXPECT_EQ(BlockFile(fileOptions(directory.path())).epoch(), 1u);
+  TemporaryDirectory second;
+  std::ofstream(blocksPath(second.path())) << std::string(200'000, '\0');
+  EXPECT_EQ(BlockFile(fileOptions(second.path())).epoch(), 1u);
+}
+
+TEST(BlockFileTest, aRefusedCapacityTakesNoSpaceFromAnExistingFile) {
+  TemporaryDirectory directory;
+  { BlockFile file(fileOptions(directory.path())); }
+  const uint64_t before = std::filesystem::file_size(blocksPath(directory.path()));
+  FileOptions options = fileOptions(directory.path());
+  options.capacityBytes = uint64_t{1} << 43;
+  EXPECT_EQ(openError([&] { BlockFile f(options); }).reason(), OpenReason::kSpace);
+  EXPECT_EQ(std::filesystem::file_size(blocksPath(directory.path())), before);
+  FileCalls calls = realFileCalls();
+  calls.fallocate = [](int file, int, off_t, off_t bytes) {
+    EXPECT_EQ(ftruncate(file, bytes), 0);
+    errno = ENOSPC;
+    return -1;
+  };
+  options = fileOptions(directory.path(), 8192, 128);
+  EXPECT_EQ(openError([&] { BlockFile f(options, calls); }).error(), ENOSPC);
+  EXPECT_EQ(std::filesystem::file_size(blocksPath(directory.path())), before);
+}
+
+TEST(BlockFileTest, openersThatRaceForAFreshDirectoryLeaveOneOwnerAndItsFile) {
+  for (int round = 0; round < 20; round++) {
+    TemporaryDirectory directory;
+    std::vector<std::unique_ptr<BlockFile>> files(4);
+    std::vector<std::thread> openers;
+    for (auto& file : files) {
+      openers.emplace_back([&] {
+        try {
+          file = std::make_unique<BlockFile>(fileOptions(directory.path()));
+        } catch (const OpenError& failure) {
+          EXPECT_TRUE(failure.reason() == OpenReason::kLocked) << failure.what();
+        }
+      });
+    }
+    for (auto& opener : openers) opener.join();
+    EXPECT_EQ(std::count_if(files.begin(), files.end(), [](auto& file) { return file != nullptr; }),
+              1);
+    EXPECT_TRUE(std::filesystem::exists(blocksPath(directory.path())));
+  }
 }
 
 TEST(BlockFileTest, anotherLayoutIsRefusedByTheFieldThatDiffers) {

@@ -277,6 +277,29 @@ TEST(KvEngineOpenTest, anotherRecordVersionIsRefused) {
   EXPECT_STREQ(engine.message(), "record version 9 from Java, 1 in the native library: mixed JARs");
 }
 
+// Nothing is left of an open that fails after the file was made.
+TEST(KvEngineOpenTest, aFailedOpenLeavesNoFile) {
+  TemporaryDirectory directory;
+  std::vector<uint8_t> device(16384);
+  Opening opening{};
+  opening.record.version = kRecordVersion;
+  opening.record.rankCount = 1;
+  opening.record.groupCount = 1;
+  opening.record.capacityBytes = 1 << 20;
+  opening.record.stagingBytesMax = 4096;
+  opening.record.queueDepth = 8;
+  opening.record.direct = 1;
+  opening.record.blocksInFlightMax = 16;
+  opening.group = {16, 1, 1};
+  opening.pieces[0] = {reinterpret_cast<uint64_t>(device.data()), 16384, 16384};
+  KvEngine engine;
+  EXPECT_EQ(engine.open(directory.path().c_str(), "test", &opening.record),
+            static_cast<int32_t>(OpenReason::kConfiguration));
+  EXPECT_STREQ(engine.message(),
+               "stagingBytes is 4096; at least two slots of 16384 bytes would be right");
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
 // F9: a block of more than 1024 pieces is still one disk command.
 TEST_P(KvEngineTest, f9MorePiecesThanOneVectorHoldsAreOneCommand) {
   constexpr uint32_t kPieceCount = 1500;

@@ -43,6 +43,8 @@ class MemoryRing final : public Ring {
                uint32_t& count) override {
     std::unique_lock lock(mutex_);
     enters++;
+    count = 0;
+    if (!failEnter.ok() && takesNothing) return failEnter;
     for (const IoRequest& request : prepared_) complete(request);
     prepared_.clear();
     const auto ready = [&] { return woken_ || (!held_ && completed_.size() >= waitFor); };
@@ -58,6 +60,13 @@ class MemoryRing final : public Ring {
       completed_.pop_front();
     }
     return failEnter;
+  }
+  uint32_t withdraw(std::span<IoCompletion> completions) override {
+    const std::lock_guard lock(mutex_);
+    uint32_t count = 0;
+    for (const IoRequest& request : prepared_) completions[count++] = {request.userData, -125};
+    prepared_.clear();
+    return count;
   }
   void wake() override {
     const std::lock_guard lock(mutex_);
@@ -83,6 +92,7 @@ class MemoryRing final : public Ring {
 
   Status failStart;
   Status failEnter;
+  bool takesNothing = false;  // of what was prepared, where enter fails
   std::atomic<uint64_t> enters{0};
 
  private:
@@ -125,6 +135,7 @@ class BendableCopier final : public DeviceCopier {
     count = 0;
     return held ? Status::well() : real_->reap(tokens, count);
   }
+  uint32_t withdraw(std::span<uint32_t> tokens) override { return real_->withdraw(tokens); }
   uint32_t pending() const override { return real_->pending(); }
 
   Status failAttach;
@@ -156,6 +167,7 @@ class LaneUnderTest {
     parts.file = &file_;
     parts.groups = &groups_;
     parts.pollWaker = &waker_;
+    parts.failure = &failure;
     parts.ring = std::move(memoryRing);
     parts.copier = std::move(bendable);
     parts.queueDepth = kDepth;
@@ -209,6 +221,8 @@ class LaneUnderTest {
     std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.ticket < b.ticket; });
     return all;
   }
+
+  EngineFailure failure;
 
  private:
   TemporaryDirectory directory_;

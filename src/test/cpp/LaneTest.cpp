@@ -283,7 +283,7 @@ TEST(StoreLaneTest, copyFailureEndsEveryBlockAndKeepsTheFirstCause) {
   test.submit(test.down(Operation::kStore, 0));
   test.submit(test.down(Operation::kStore, 1));
   for (const UpRecord& up : test.endings(2)) EXPECT_EQ(outcomeOf(up), Outcome::kEngineFailed);
-  EXPECT_EQ(test.lane->cause().cause, "cudaErrorIllegalAddress");
+  EXPECT_EQ(test.failure.cause().cause, "cudaErrorIllegalAddress");
   test.submit(test.down(Operation::kStore, 2));
   EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kEngineFailed);
 }
@@ -300,6 +300,79 @@ TEST(StoreLaneTest, ringFailureEndsBlocksOnlyAfterTheyCameBack) {
   EXPECT_FALSE(test.lane->hasEndings()) << "ended while the kernel owned its memory";
   test.ring->letGo();
   EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kEngineFailed);
+}
+
+// What the kernel never took is not in its hands: it ends, and close returns.
+TEST(StoreLaneTest, aDeadRingEndsWhatItNeverTook) {
+  StoreTest test;
+  test.ring->takesNothing = true;
+  test.ring->failEnter = Status::fatal(ENXIO, "io_uring_enter gave ENXIO");
+  ASSERT_TRUE(test.lane->open().ok());
+  for (uint32_t slot = 0; slot < 6; slot++) test.submit(test.down(Operation::kStore, slot));
+  for (const UpRecord& up : test.endings(6)) EXPECT_EQ(outcomeOf(up), Outcome::kEngineFailed);
+  test.lane->close();
+  EXPECT_TRUE(test.lane->join(INT64_MAX / 4));
+  EXPECT_TRUE(test.ring->requests.empty()) << "a request left after the failure";
+}
+
+TEST(StoreLaneTest, aFailureOfTheOtherLaneEndsThisOneWithTheFirstCause) {
+  StoreTest test;
+  ASSERT_TRUE(test.lane->open().ok());
+  test.failure.set(Status::fatal(5, "the other lane's cause"));
+  test.failure.set(Status::fatal(6, "a later one"));
+  test.submit(test.down(Operation::kStore, 0));
+  EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kEngineFailed);
+  EXPECT_EQ(test.failure.cause().cause, "the other lane's cause");
+  EXPECT_TRUE(test.ring->requests.empty());
+}
+
+TEST(StoreLaneTest, closeCancelsACopyThatWaitsForAnEventThatNeverComes) {
+  StoreTest test;
+  alignas(8) std::atomic<uint64_t> never{0};
+  ASSERT_TRUE(test.lane->open().ok());
+  DownRecord record = test.down(Operation::kStore, 2);
+  record.eventAddress = reinterpret_cast<uint64_t>(&never);
+  record.eventValue = 1;
+  test.submit(record);
+  test.lane->close();
+  EXPECT_TRUE(test.lane->join(INT64_MAX / 4));
+  EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kCancelled);
+}
+
+TEST(LoadLaneTest, copyFailureEndsTheLoadLaneToo) {
+  LoadTest test;
+  test.copier->failStart = Status::fatal(700, "cudaErrorIllegalAddress");
+  ASSERT_TRUE(test.lane->open().ok());
+  test.submit(test.stored(0, 1));
+  EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kEngineFailed);
+}
+
+// A load waits for the last use of its destination.
+TEST(LoadLaneTest, aLoadWaitsForItsEvent) {
+  LoadTest test;
+  alignas(8) std::atomic<uint64_t> used{0};
+  ASSERT_TRUE(test.lane->open().ok());
+  DownRecord record = test.stored(2, 0x22);
+  record.eventAddress = reinterpret_cast<uint64_t>(&used);
+  record.eventValue = 1;
+  test.submit(record);
+  test.submit(test.stored(3, 0x33));
+  EXPECT_EQ(test.endings(1)[0].ticket, 103u);
+  EXPECT_EQ(test.block(2)[0], 0);
+  used.store(1, std::memory_order_release);
+  EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kDone);
+  EXPECT_EQ(test.block(2)[0], 0x22);
+}
+
+TEST(LoadLaneTest, refusalsWithoutEndBecomeTheError) {
+  LoadTest test;
+  test.ring->answer = [](const IoRequest&, int32_t) { return -EBUSY; };
+  ASSERT_TRUE(test.lane->open().ok());
+  test.submit(test.stored(2, 0x22));
+  const UpRecord up = test.endings(1)[0];
+  EXPECT_EQ(outcomeOf(up), Outcome::kReadError);
+  EXPECT_EQ(up.error, EBUSY);
+  EXPECT_EQ(up.attempts, BlockTransfer::kRetriesMax + 1);
 }
 
 // F6: a device that cannot be set up fails the open, not the first load.

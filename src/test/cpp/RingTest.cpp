@@ -193,6 +193,22 @@ TEST_P(UringRingTest, aRingThatCannotSubmitIsFatalWithItsCause) {
   EXPECT_EQ(status.cause, "io_uring_enter gave ENXIO");
 }
 
+TEST_P(UringRingTest, whatTheKernelNeverTookIsTakenBack) {
+  refusals = 1;
+  refusal = ENXIO;
+  UringRing ring(4, enterRefusing);
+  ASSERT_TRUE(ring.start(target()).ok());
+  for (uint32_t i = 0; i < 4; i++) ring.prepare(read(i));
+  std::vector<IoCompletion> some(4);
+  uint32_t count = 0;
+  EXPECT_FALSE(ring.enter(0, 0, some, count).ok());
+  ASSERT_EQ(ring.withdraw(some), 4u);
+  for (uint32_t i = 0; i < 4; i++) EXPECT_EQ(some[i].userData, i);
+  EXPECT_EQ(ring.prepared(), 0u);
+  EXPECT_TRUE(ring.enter(0, 0, some, count).ok());
+  EXPECT_EQ(count, 0u) << "a request left after it was taken back";
+}
+
 TEST_P(UringRingTest, saysWhatItHas) {
   auto ring = startRing(8);
   EXPECT_TRUE(ring->mode().registeredFile);
@@ -219,6 +235,7 @@ TEST_P(UringRingTest, case18ALowMemlockLimitFallsBackAndSaysSo) {
   }
   int status = 0;
   waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 

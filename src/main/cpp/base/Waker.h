@@ -17,7 +17,7 @@ class Waker {
   // Both sides exchange the flag, so one is ordered after the other: either the notifier sees that
   // somebody sleeps, or the sleeper, looking once more, sees what was published.
   void prepare() { sleeping_.exchange(true, std::memory_order_acq_rel); }
-  void cancel() { sleeping_.store(false, std::memory_order_relaxed); }
+  void cancel() { sleeping_.exchange(false, std::memory_order_acq_rel); }
   // Sleeps until notify() or until `nanos` have passed (negative: without bound).
   void await(int64_t nanos);
 

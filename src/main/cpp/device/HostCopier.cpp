@@ -38,6 +38,13 @@ class HostCopier final : public DeviceCopier {
     return Status::well();
   }
 
+  uint32_t withdraw(std::span<uint32_t> tokens) override {
+    uint32_t count = 0;
+    for (const CopyRequest& request : waiting_) tokens[count++] = request.token;
+    waiting_.clear();
+    return count;
+  }
+
   uint32_t pending() const override {
     return static_cast<uint32_t>(waiting_.size() + finished_.size());
   }

@@ -30,6 +30,9 @@ constexpr uint64_t kHeaderBytesMin = 65536;
 constexpr uint64_t kUnitBytes = 65536;
 constexpr uint32_t kPageBytes = 4096;
 constexpr uint32_t kAlignmentMax = 1U << 20;
+constexpr uint64_t kLockWaitMax = uint64_t{86'400} * 365 * 1'000'000'000;
+// A killed process may look alive for a moment while the kernel takes it down.
+constexpr int64_t kDyingNanos = 500'000'000;
 constexpr uint64_t kZeroFillBytes = uint64_t{1} << 20;
 
 std::string errnoText(int error) {
@@ -91,7 +94,7 @@ AlignedBytes alignedBytes(uint64_t bytes) {
   return memory;
 }
 
-// Start time of a process in clock ticks since boot, 0 where there is no such process.
+// Start time of a process in clock ticks since boot, 0 where there is no such process any more.
 uint64_t startTimeOf(uint64_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
@@ -100,7 +103,9 @@ uint64_t startTimeOf(uint64_t pid) {
   if (nameEnd == std::string::npos) return 0;
   std::istringstream fields(line.substr(nameEnd + 1));
   std::string field;
-  for (int i = 0; i < 19; i++) fields >> field;  // state is field 3, start time field 22
+  fields >> field;  // field 3, the state: zombie or dead are not alive
+  if (field == "Z" || field == "X") return 0;
+  for (int i = 0; i < 18; i++) fields >> field;  // the start time is field 22
   uint64_t ticks = 0;
   fields >> ticks;
   return ticks;
@@ -150,6 +155,7 @@ Superblock readSuperblock(int file, uint64_t offset) {
   Superblock superblock{};
   const AlignedBytes bytes = alignedBytes(kUnitBytes);
   const ssize_t moved = readWhole(file, bytes.get(), kUnitBytes, offset);
+  if (moved < 0) fail(OpenReason::kPath, errno, "reading the superblock");
   if (moved >= static_cast<ssize_t>(sizeof(superblock))) {
     std::memcpy(&superblock, bytes.get(), sizeof(superblock));
   }
@@ -197,9 +203,7 @@ BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls) {
   path_ = options.directory + "/rank-" + std::to_string(options.rank) + "-of-" +
           std::to_string(options.rankCount) + ".blocks";
   try {
-    openFile(options);
-    checkOurs();
-    lock(options.lockWaitNanos);
+    openAndLock(options);
     chooseAlignment(options, calls);
     layOut(options);
     adopt(options);
@@ -209,16 +213,21 @@ BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls) {
     superblock.epoch = ++epoch_;
     writeSuperblock(superblock);
   } catch (...) {
-    releaseFile(true);
+    removeIfCreated();
+    releaseFile();
     throw;
   }
 }
 
-BlockFile::~BlockFile() { releaseFile(false); }
+BlockFile::~BlockFile() { releaseFile(); }
 
-void BlockFile::releaseFile(bool failed) {
+// Only under the lock: a file that somebody else got hold of first is theirs.
+void BlockFile::removeIfCreated() {
+  if (created_ && locked_) unlink(path_.c_str());
+}
+
+void BlockFile::releaseFile() {
   if (file_ < 0) return;
-  if (failed && created_) unlink(path_.c_str());
   // A closed ring may keep the file for some time yet. All requests have landed, so the lock is
   // given up now and the next open need not wait for that.
   struct flock whole {};
@@ -227,6 +236,28 @@ void BlockFile::releaseFile(bool failed) {
   fcntl(file_, F_OFD_SETLK, &whole);
   close(file_);
   file_ = -1;
+  locked_ = false;
+}
+
+// A file may be unlinked by an open that failed while this one waited for its lock; then the lock
+// is on a file that nobody can find, and it begins anew.
+void BlockFile::openAndLock(const FileOptions& options) {
+  const auto wait = static_cast<int64_t>(std::min<uint64_t>(options.lockWaitNanos, kLockWaitMax));
+  const int64_t until = monotonicNanos() + wait;
+  while (true) {
+    openFile(options);
+    checkOurs();
+    lock(until);
+    if (isAtItsPath()) return;
+    releaseFile();
+  }
+}
+
+bool BlockFile::isAtItsPath() const {
+  struct stat opened {};
+  struct stat found {};
+  return fstat(file_, &opened) == 0 && lstat(path_.c_str(), &found) == 0 &&
+         opened.st_dev == found.st_dev && opened.st_ino == found.st_ino;
 }
 
 void BlockFile::openFile(const FileOptions& options) {
@@ -238,14 +269,18 @@ void BlockFile::openFile(const FileOptions& options) {
   fileSystem_ = fileSystemName(magic);
   memoryBacked_ = magic == TMPFS_MAGIC || magic == RAMFS_MAGIC;
   direct_ = options.direct && !memoryBacked_;
-  if (memoryBacked_) {
+  if (memoryBacked_ && notice_.empty()) {
     say(options.directory + " is " + fileSystem_ + ": blocks lie in memory, not on a disk");
   }
   const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (direct_ ? O_DIRECT : 0);
-  file_ = open(path_.c_str(), flags);
-  if (file_ < 0 && errno == ENOENT) {
+  // Another opener may make it, or take it away, between the two calls.
+  constexpr int kTriesMax = 100;
+  for (int tries = 0; tries < kTriesMax; tries++) {
+    file_ = open(path_.c_str(), flags);
+    if (file_ >= 0 || errno != ENOENT) break;
     file_ = open(path_.c_str(), flags | O_CREAT | O_EXCL, 0600);
     created_ = file_ >= 0;
+    if (file_ >= 0 || errno != EEXIST) break;
   }
   if (file_ >= 0) return;
   if (errno == EINVAL && direct_) {
@@ -267,27 +302,32 @@ void BlockFile::checkOurs() const {
          path_ + " belongs to user " + std::to_string(status.st_uid) + ", this process is user " +
              std::to_string(geteuid()));
   }
-  if (fchmod(file_, 0600) != 0) fail(OpenReason::kPermission, errno, "mode 0600 on " + path_);
 }
 
 // An open file description lock, on the very descriptor that the ring uses: it dies with the last
 // request in flight, not before. So after a kill the lock may be held for seconds by nobody, and is
 // waited for; the lock of a living owner is not.
-void BlockFile::lock(uint64_t waitNanos) {
-  const int64_t until = monotonicNanos() + static_cast<int64_t>(waitNanos);
+void BlockFile::lock(int64_t until) {
+  const int64_t begun = monotonicNanos();
   while (true) {
     struct flock whole {};
     whole.l_type = F_WRLCK;
     whole.l_whence = SEEK_SET;
-    if (fcntl(file_, F_OFD_SETLK, &whole) == 0) return;
+    if (fcntl(file_, F_OFD_SETLK, &whole) == 0) {
+      locked_ = true;
+      return;
+    }
     if (errno != EAGAIN && errno != EACCES)
       fail(OpenReason::kLocked, errno, "cannot lock " + path_);
     const Superblock superblock = readSuperblock(file_, 0);
-    if (ownerLives(superblock)) {
+    const int64_t now = monotonicNanos();
+    const bool own = superblock.ownerPid == static_cast<uint64_t>(getpid());
+    const bool settled = own || now - begun >= kDyingNanos || now >= until;
+    if (ownerLives(superblock) && settled) {
       fail(OpenReason::kLocked, 0,
            path_ + " is locked: " + ownerText(superblock) + "; one engine a rank and directory");
     }
-    if (monotonicNanos() >= until) {
+    if (now >= until) {
       fail(OpenReason::kLocked, 0,
            path_ + " is still locked by requests in flight of a process that ended (pid " +
                std::to_string(superblock.ownerPid) + ")");
@@ -300,19 +340,20 @@ void BlockFile::lock(uint64_t waitNanos) {
 // The largest of what file system, device and page ask for. What the kernel says is a floor for an
 // alignment given by hand as well.
 void BlockFile::chooseAlignment(const FileOptions& options, const FileCalls& calls) {
-  if (!direct_) {
-    alignment_ = memoryBacked_ ? std::max(options.alignment, kPageBytes) : 1;
+  if (!direct_ && !memoryBacked_) {
+    alignment_ = 1;
     return;
   }
   uint32_t memory = 0;
   uint32_t offset = 0;
-  const bool told = calls.directAlignment(file_, memory, offset);
+  const bool told = direct_ && calls.directAlignment(file_, memory, offset);
   if (told && offset == 0) {
     fail(OpenReason::kDirectIo, 0,
          fileSystem_ + " does no direct I/O on " + path_ +
              "; use another file system, or ask for the page cache (directIo false)");
   }
-  const uint32_t floor = std::max({memory, offset, told ? 0 : logicalBlockBytes(file_), 1U});
+  const uint32_t device = told || memoryBacked_ ? 0 : logicalBlockBytes(file_);
+  const uint32_t floor = std::max({memory, offset, device, 1U});
   const uint32_t chosen = options.alignment != 0 ? options.alignment : std::max(floor, kPageBytes);
   if (!std::has_single_bit(chosen) || chosen < floor || chosen > kAlignmentMax) {
     fail(OpenReason::kConfiguration, 0,
@@ -384,7 +425,7 @@ void BlockFile::adopt(const FileOptions& options) {
   const Superblock first = readSuperblock(file_, 0);
   const Superblock second = readSuperblock(file_, headerBytes_ / 4);
   if (!intact(first) && !intact(second)) {
-    if (blank(first) && blank(second)) return;  // an open that was cut short before its superblock
+    if (headerIsBlank()) return;  // an open that was cut short before its superblock
     fail(OpenReason::kLayout, 0,
          path_ + " is not a Spillway block file, or its superblock is damaged; move it away");
   }
@@ -396,11 +437,55 @@ void BlockFile::adopt(const FileOptions& options) {
   epoch_ = found.epoch;
 }
 
-void BlockFile::allocate(const FileOptions& options, const FileCalls& calls) {
-  const auto bytes = static_cast<off_t>(fileBytes_);
+// Nothing, or zeros up to the trial area, or a first superblock that was torn: what an open of ours
+// leaves that was cut short. Anything else may be somebody's.
+bool BlockFile::headerIsBlank() const {
   struct stat status {};
   if (fstat(file_, &status) != 0) fail(OpenReason::kPath, errno, path_);
-  if (status.st_size > bytes || options.allocation != Allocation::kPreallocate) {
+  if (status.st_size == 0) return true;
+  if (static_cast<uint64_t>(status.st_size) < headerBytes_) return false;
+  if (!blank(readSuperblock(file_, headerBytes_ / 4))) return false;
+  if (hasMagic(readSuperblock(file_, 0))) return true;
+  const AlignedBytes bytes = alignedBytes(roundUp(headerBytes_, kUnitBytes));
+  const ssize_t moved = readWhole(file_, bytes.get(), headerBytes_, 0);
+  return moved == static_cast<ssize_t>(headerBytes_) &&
+         std::all_of(bytes.get(), bytes.get() + headerBytes_ / 4 * 3,
+                     [](uint8_t byte) { return byte == 0; });
+}
+
+// Looked at first: a file system that runs out while it reserves keeps what it has taken.
+void BlockFile::checkSpace(uint64_t allocatedBytes) const {
+  struct statfs space {};
+  if (fstatfs(file_, &space) != 0) fail(OpenReason::kPath, errno, path_);
+  const uint64_t free = space.f_bavail * static_cast<uint64_t>(space.f_bsize);
+  const uint64_t needed = fileBytes_ > allocatedBytes ? fileBytes_ - allocatedBytes : 0;
+  if (needed <= free) return;
+  fail(OpenReason::kSpace, ENOSPC,
+       path_ + " needs " + std::to_string(needed) + " bytes, " + std::to_string(free) +
+           " are free; lower the capacity");
+}
+
+void BlockFile::allocate(const FileOptions& options, const FileCalls& calls) {
+  struct stat status {};
+  if (fstat(file_, &status) != 0) fail(OpenReason::kPath, errno, path_);
+  if (fchmod(file_, 0600) != 0) fail(OpenReason::kPermission, errno, "mode 0600 on " + path_);
+  const auto oldBytes = static_cast<uint64_t>(status.st_size);
+  if (options.allocation != Allocation::kSparse) {
+    checkSpace(static_cast<uint64_t>(status.st_blocks) * 512);
+  }
+  try {
+    reserve(options, calls, oldBytes);
+  } catch (...) {
+    if (oldBytes < fileBytes_ && ftruncate(file_, status.st_size) != 0) {
+      say("the size of " + path_ + " could not be set back");
+    }
+    throw;
+  }
+}
+
+void BlockFile::reserve(const FileOptions& options, const FileCalls& calls, uint64_t oldBytes) {
+  const auto bytes = static_cast<off_t>(fileBytes_);
+  if (oldBytes > fileBytes_ || options.allocation != Allocation::kPreallocate) {
     if (ftruncate(file_, bytes) != 0) fail(pathReason(errno), errno, "size of " + path_);
   }
   switch (options.allocation) {
@@ -410,35 +495,30 @@ void BlockFile::allocate(const FileOptions& options, const FileCalls& calls) {
         result = calls.fallocate(file_, 0, 0, bytes);
       } while (result != 0 && errno == EINTR);
       if (result == 0) return;
-      const int error = errno;
-      if (error == ENOSPC || error == EDQUOT) {
-        struct statfs space {};
-        fstatfs(file_, &space);
-        fail(OpenReason::kSpace, error,
-             path_ + " needs " + std::to_string(fileBytes_) + " bytes, " +
-                 std::to_string(space.f_bavail * static_cast<uint64_t>(space.f_bsize)) +
-                 " are free; lower the capacity");
-      }
-      fail(OpenReason::kSpace, error,
-           fileSystem_ + " cannot reserve space for " + path_ +
-               "; ask for zero-filled or sparse allocation");
+      const bool unable = errno == EOPNOTSUPP || errno == EINVAL || errno == ENOSYS;
+      fail(OpenReason::kSpace, errno,
+           unable ? fileSystem_ + " cannot reserve space for " + path_ +
+                        "; ask for zero-filled or sparse allocation"
+                  : "reserving " + std::to_string(fileBytes_) + " bytes for " + path_);
     }
     case Allocation::kZeroFill:
       say("space of " + path_ + " is reserved by writing zeros");
-      return zeroFill();
+      return zeroFill(std::max(oldBytes, headerBytes_));
     case Allocation::kSparse:
       say("space of " + path_ + " is not reserved: a full disk will show at some later store");
       return;
   }
 }
 
-void BlockFile::zeroFill() {
+void BlockFile::zeroFill(uint64_t from) {
   const AlignedBytes zeros = alignedBytes(kZeroFillBytes);
-  for (uint64_t at = headerBytes_; at < fileBytes_;) {
+  for (uint64_t at = roundDown(from, alignment_); at < fileBytes_;) {
     const uint64_t bytes = std::min(kZeroFillBytes, fileBytes_ - at);
     const ssize_t moved = writeWhole(file_, zeros.get(), bytes, at);
-    if (moved <= 0) fail(pathReason(errno), moved < 0 ? errno : ENOSPC, "zero-filling " + path_);
-    at += static_cast<uint64_t>(moved);
+    const int error = moved < 0 ? errno : ENOSPC;
+    const uint64_t whole = moved < 0 ? 0 : roundDown(static_cast<uint64_t>(moved), alignment_);
+    if (whole == 0) fail(pathReason(error), error, "zero-filling " + path_);
+    at += whole;
   }
 }
 
@@ -477,7 +557,8 @@ void BlockFile::writeSuperblock(Superblock superblock) {
   for (const uint64_t at : {uint64_t{0}, headerBytes_ / 4}) {
     const ssize_t moved = writeWhole(file_, unit.get(), bytes, at);
     if (moved != static_cast<ssize_t>(bytes)) {
-      fail(pathReason(errno), moved < 0 ? errno : ENOSPC, "superblock of " + path_);
+      const int error = moved < 0 ? errno : ENOSPC;
+      fail(pathReason(error), error, "superblock of " + path_);
     }
     if (fdatasync(file_) != 0) fail(pathReason(errno), errno, "syncing the superblock of " + path_);
   }

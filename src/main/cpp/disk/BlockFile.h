@@ -73,22 +73,27 @@ class BlockFile {
   const std::string& notice() const { return notice_; }
 
   uint64_t offsetOf(GroupIndex group, DiskSlot slot) const;
-  // Gives up descriptor and lock without closing them: the kernel may still write to the file.
-  void leak() { file_ = -1; }
+  // Where this object made the file: unlinks it, because the open it was for has failed.
+  void removeIfCreated();
 
  private:
+  void openAndLock(const FileOptions& options);
   void openFile(const FileOptions& options);
   void checkOurs() const;
-  void lock(uint64_t waitNanos);
+  void lock(int64_t until);
+  bool isAtItsPath() const;
   void chooseAlignment(const FileOptions& options, const FileCalls& calls);
   void layOut(const FileOptions& options);
   Superblock wanted(const FileOptions& options) const;
   void adopt(const FileOptions& options);
+  bool headerIsBlank() const;
   void allocate(const FileOptions& options, const FileCalls& calls);
-  void zeroFill();
+  void checkSpace(uint64_t allocatedBytes) const;
+  void reserve(const FileOptions& options, const FileCalls& calls, uint64_t oldBytes);
+  void zeroFill(uint64_t from);
   void probe();
   void writeSuperblock(Superblock superblock);
-  void releaseFile(bool failed);
+  void releaseFile();
   void say(const std::string& sentence);
 
   std::string path_;
@@ -96,6 +101,7 @@ class BlockFile {
   std::string notice_;
   int file_ = -1;
   bool created_ = false;
+  bool locked_ = false;
   bool memoryBacked_ = false;
   bool direct_ = false;
   uint32_t alignment_ = 1;

@@ -73,6 +73,9 @@ class Ring {
   // completed. Fatal when the ring can no longer submit or reap.
   virtual Status enter(uint32_t waitFor, int64_t timeoutNanos, std::span<IoCompletion> completions,
                        uint32_t& count) = 0;
+  // Takes back what was prepared and not handed over, as completions with an error: after a fatal
+  // enter() nothing may leave any more. Answers how many; `completions` has room for the depth.
+  virtual uint32_t withdraw(std::span<IoCompletion> completions) = 0;
   virtual void wake() = 0;
 
   virtual const RingMode& mode() const = 0;

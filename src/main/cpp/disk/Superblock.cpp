@@ -49,8 +49,10 @@ void seal(Superblock& superblock) {
   superblock.check = checkOf(superblock);
 }
 
+bool hasMagic(const Superblock& superblock) { return superblock.magic == kMagic; }
+
 bool intact(const Superblock& superblock) {
-  return superblock.magic == kMagic && superblock.check == checkOf(superblock);
+  return hasMagic(superblock) && superblock.check == checkOf(superblock);
 }
 
 std::optional<std::string> difference(const Superblock& found, const Superblock& wanted) {

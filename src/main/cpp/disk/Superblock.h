@@ -48,6 +48,9 @@ static_assert(sizeof(Superblock) == kSuperblockBytes);
 // A superblock with its magic, version and check set; the rest is the caller's to fill first.
 void seal(Superblock& superblock);
 
+// Whether the bytes begin as a superblock does.
+bool hasMagic(const Superblock& superblock);
+
 // Whether the bytes are a superblock, of any version, with an intact check.
 bool intact(const Superblock& superblock);
 

@@ -77,6 +77,15 @@ class ThreadRing final : public Ring {
     return Status::well();
   }
 
+  uint32_t withdraw(std::span<IoCompletion> completions) override {
+    uint32_t count = 0;
+    for (const IoRequest& request : prepared_) {
+      completions[count++] = {request.userData, -ECANCELED};
+    }
+    prepared_.clear();
+    return count;
+  }
+
   void wake() override {
     const std::lock_guard lock(mutex_);
     woken_ = true;

@@ -79,7 +79,10 @@ std::string uringRefusal() {
   const int error = initRing(1, &ring, mode);
   if (error == 0) {
     const bool waits = (ring.features & IORING_FEAT_EXT_ARG) != 0;
+    io_uring_prep_nop(io_uring_get_sqe(&ring));
+    const int entered = io_uring_submit_and_wait(&ring, 1);
     io_uring_queue_exit(&ring);
+    if (entered < 0) return "io_uring_enter gave " + text(-entered);
     return waits ? "" : "this kernel's io_uring cannot wait with a bound (5.11 or newer can)";
   }
   if (error == -ENOSYS) return "this kernel has no io_uring (ENOSYS)";
@@ -115,6 +118,7 @@ Status UringRing::start(const RingTarget& target) {
 // its mount busy until then.
 void UringRing::stop() {
   if (mode_.registeredFile) io_uring_unregister_files(&ring_);
+  io_uring_unregister_ring_fd(&ring_);  // its number is this thread's
 }
 
 // Registration saves the kernel a look-up and a pin a request; without it everything still works.
@@ -183,7 +187,10 @@ uint32_t UringRing::flush() {
   io_uring_sq& queue = ring_.sq;
   unsigned tail = *queue.ktail;
   while (queue.sqe_head != queue.sqe_tail) {
-    queue.array[tail & queue.ring_mask] = queue.sqe_head & queue.ring_mask;
+    // Newer libraries ask for a ring without this indirection.
+    if (queue.array != nullptr) {
+      queue.array[tail & queue.ring_mask] = queue.sqe_head & queue.ring_mask;
+    }
     tail++;
     queue.sqe_head++;
   }
@@ -211,6 +218,29 @@ Status UringRing::enter(uint32_t waitFor, int64_t timeoutNanos, std::span<IoComp
     return Status::well();
   }
   return onRefusal(-result, count);
+}
+
+// All entries are published first, so that those which the kernel has not taken are the ones from
+// its head to our tail; then the tail is set back.
+uint32_t UringRing::withdraw(std::span<IoCompletion> completions) {
+  if (!made_) return 0;
+  flush();
+  io_uring_sq& queue = ring_.sq;
+  const unsigned head = std::atomic_ref<unsigned>(*queue.khead).load(std::memory_order_acquire);
+  uint32_t count = 0;
+  for (unsigned at = head; at != *queue.ktail; at++) {
+    const unsigned place = at & queue.ring_mask;
+    const io_uring_sqe& sqe = queue.sqes[queue.array != nullptr ? queue.array[place] : place];
+    if (sqe.user_data == kWakeData) {
+      wakeArmed_ = false;
+    } else {
+      completions[count++] = {sqe.user_data, -ECANCELED};
+    }
+  }
+  std::atomic_ref<unsigned>(*queue.ktail).store(head, std::memory_order_release);
+  queue.sqe_head = head;
+  queue.sqe_tail = head;
+  return count;
 }
 
 // The kernel may put a submission off. The entries stay queued and leave with the next enter; where

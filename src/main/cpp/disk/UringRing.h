@@ -29,6 +29,7 @@ class UringRing final : public Ring {
   uint32_t prepared() const override;
   Status enter(uint32_t waitFor, int64_t timeoutNanos, std::span<IoCompletion> completions,
                uint32_t& count) override;
+  uint32_t withdraw(std::span<IoCompletion> completions) override;
   void wake() override { waker_.signal(); }
   const RingMode& mode() const override { return mode_; }
   RingCounters counters() const override;

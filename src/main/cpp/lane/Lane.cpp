@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
+#include <system_error>
 
 #include "base/Check.h"
 
@@ -33,7 +35,8 @@ Lane::Lane(LaneParts parts, const char* name)
       down_(parts_.blocksInFlightMax),
       up_(parts_.blocksInFlightMax),
       overFuture_(over_.get_future()) {
-  CHECK(parts_.file != nullptr && parts_.groups != nullptr && parts_.pollWaker != nullptr,
+  CHECK(parts_.file != nullptr && parts_.groups != nullptr && parts_.pollWaker != nullptr &&
+            parts_.failure != nullptr,
         "a lane of %u slots without its parts", parts_.stagingSlots);
   CHECK(parts_.queueDepth > 0 && parts_.queueDepth <= parts_.stagingSlots, "depth %u, %u slots",
         parts_.queueDepth, parts_.stagingSlots);
@@ -42,7 +45,9 @@ Lane::Lane(LaneParts parts, const char* name)
   retries_.reserve(parts_.stagingSlots);
 }
 
-Lane::~Lane() {
+Lane::~Lane() { CHECK(!thread_.joinable(), "the thread of %s outlives its lane", name_); }
+
+void Lane::endThread() {
   if (!thread_.joinable()) return;
   close();
   thread_.join();
@@ -50,7 +55,12 @@ Lane::~Lane() {
 
 Status Lane::open() {
   std::future<Status> started = started_.get_future();
-  thread_ = std::thread([this] { run(); });
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& failure) {
+    return Status::fatal(failure.code().value(),
+                         "no lane thread could be started: " + std::string(failure.what()));
+  }
   Status status = started.get();
   if (!status.ok()) thread_.join();
   return status;
@@ -86,10 +96,14 @@ void Lane::run() {
 }
 
 Status Lane::startUp() {
-  Status attached = parts_.copier->attach();
-  if (!attached.ok()) return attached;
-  const HostMemory& memory = staging_.memory();
-  return parts_.ring->start({parts_.file->descriptor(), memory.data(), memory.bytes()});
+  try {
+    Status attached = parts_.copier->attach();
+    if (!attached.ok()) return attached;
+    const HostMemory& memory = staging_.memory();
+    return parts_.ring->start({parts_.file->descriptor(), memory.data(), memory.bytes()});
+  } catch (const std::bad_alloc&) {
+    return Status::fatal(0, "host memory ran out while a lane started");
+  }
 }
 
 bool Lane::finished() const {
@@ -104,10 +118,13 @@ void Lane::step() {
   } else if (closing_.load()) {
     refuseQueued(Outcome::kCancelled);
   }
-  takeIn();
-  retryDue();
-  issue();
-  const bool work = hasWork();
+  if (broken() || closing_.load()) withdrawCopies();
+  if (!broken()) {
+    takeIn();
+    retryDue();
+    issue();
+  }
+  const bool work = !broken() && hasWork();
   enter(work);
   if (work) settle();
   reapCopies();
@@ -166,10 +183,11 @@ void Lane::enter(bool work) {
   uint32_t count = 0;
   const Status status =
       parts_.ring->enter(wait ? waitCount() : 0, wait ? waitNanos() : 0, completions_, count);
-  sleeping_.store(false, std::memory_order_relaxed);
+  sleeping_.exchange(false, std::memory_order_acq_rel);
   for (uint32_t i = 0; i < count; i++) onCompletion(completions_[i]);
   if (status.ok()) return;
-  breakDown(status);
+  parts_.failure->set(status);
+  withdrawIo();
   const timespec pause{0, kBrokenWaitNanos};
   nanosleep(&pause, nullptr);  // what is still in flight may yet complete
 }
@@ -231,7 +249,7 @@ void Lane::onProgress(BlockTransfer& transfer, Progress progress) {
       return fault(transfer, store ? Outcome::kWriteError : Outcome::kReadError, stage,
                    transfer.lastError());
     case Progress::kBroken:
-      return breakDown(Status::fatal(0, "the kernel counts more bytes than were asked for"));
+      parts_.failure->set(Status::fatal(0, "the kernel counts more bytes than were asked for"));
   }
 }
 
@@ -253,7 +271,7 @@ void Lane::startCopy(BlockTransfer& transfer, CopyDirection direction) {
                                               {record.eventAddress, record.eventValue},
                                               transfer.slot.index});
   transfer.copying = status.ok();
-  if (!status.ok()) breakDown(status);
+  if (!status.ok()) parts_.failure->set(status);
 }
 
 void Lane::reapCopies() {
@@ -268,7 +286,7 @@ void Lane::reapCopies() {
     transfer.copyNanos = now() - transfer.copyStartedAt;
     if (!broken()) onCopied(transfer);
   }
-  if (!status.ok()) breakDown(status);
+  if (!status.ok()) parts_.failure->set(status);
 }
 
 void Lane::fault(BlockTransfer& transfer, Outcome outcome, Stage stage, int32_t error) {
@@ -303,10 +321,22 @@ void Lane::refuseQueued(Outcome outcome) {
   }
 }
 
-void Lane::breakDown(const Status& cause) {
-  if (broken()) return;
-  cause_ = cause;
-  broken_.store(true, std::memory_order_release);
+// After the ring has failed: what the kernel never took is not in its hands.
+void Lane::withdrawIo() {
+  const uint32_t count = parts_.ring->withdraw(completions_);
+  for (uint32_t i = 0; i < count; i++) onCompletion(completions_[i]);
+}
+
+// Copies that wait for an event have not begun; nobody may be left to raise it.
+void Lane::withdrawCopies() {
+  const uint32_t count = parts_.copier->withdraw(copied_);
+  for (uint32_t i = 0; i < count; i++) {
+    BlockTransfer& transfer = transfers_[copied_[i]];
+    transfer.copying = false;
+    const bool failed = broken();
+    fault(transfer, failed ? Outcome::kEngineFailed : Outcome::kCancelled, Stage::kCopying,
+          failed ? parts_.failure->cause().error : 0);
+  }
 }
 
 // Ends every block that neither the kernel nor the device holds; the others follow as they let go.
@@ -314,11 +344,12 @@ void Lane::failAll() {
   ioQueue_.clear();
   retries_.clear();
   onBreakDown();
+  const int32_t error = parts_.failure->cause().error;
   for (BlockTransfer& transfer : transfers_) {
     const bool over =
         transfer.state == TransferState::kDone || transfer.state == TransferState::kFaulted;
     if (over || transfer.inFlight || transfer.copying) continue;
-    fault(transfer, Outcome::kEngineFailed, Stage::kQueued, cause_.error);
+    fault(transfer, Outcome::kEngineFailed, Stage::kQueued, error);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "disk/BlockFile.h"
 #include "disk/Ring.h"
 #include "lane/BlockTransfer.h"
+#include "lane/EngineFailure.h"
 #include "staging/StagingSlots.h"
 
 namespace spillway {
@@ -27,6 +28,7 @@ struct LaneParts {
   const BlockFile* file = nullptr;
   const std::vector<PieceTable>* groups = nullptr;
   Waker* pollWaker = nullptr;
+  EngineFailure* failure = nullptr;
   std::unique_ptr<Ring> ring;
   std::unique_ptr<DeviceCopier> copier;
   uint32_t queueDepth = 0;
@@ -85,11 +87,12 @@ class Lane {
   RingCounters ringCounters() const { return parts_.ring->counters(); }
   PageKind stagingPages() const { return staging_.memory().pages(); }
   uint32_t stagingSlots() const { return staging_.slotCount(); }
-  bool broken() const { return broken_.load(std::memory_order_acquire); }
-  // Valid once broken() is true; never changes afterwards.
-  const Status& cause() const { return cause_; }
+  bool broken() const { return parts_.failure->broken(); }
 
  protected:
+  // For the destructors of derived lanes: the thread must be gone before what it calls is.
+  void endThread();
+
   // Moves queued blocks to where their first step can be taken, as far as that costs no copying.
   virtual void takeIn() = 0;
   // Copies and checksums a few blocks: work for the processor, done after the ring was fed.
@@ -135,8 +138,9 @@ class Lane {
   void onProgress(BlockTransfer& transfer, Progress progress);
   void retryLater(BlockTransfer& transfer);
   void reapCopies();
-  void breakDown(const Status& cause);
   void failAll();
+  void withdrawIo();
+  void withdrawCopies();
   void refuseQueued(Outcome outcome);
   void report(const UpRecord& record);
   void countInFlight(int32_t change);
@@ -158,8 +162,6 @@ class Lane {
 
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> closing_{false};
-  std::atomic<bool> broken_{false};
-  Status cause_;
   LaneCounters counters_;
   std::promise<Status> started_;
   std::promise<void> over_;

@@ -8,6 +8,7 @@ namespace spillway {
 class LoadLane final : public Lane {
  public:
   explicit LoadLane(LaneParts parts);
+  ~LoadLane() override { endThread(); }
 
  protected:
   void takeIn() override;

@@ -8,6 +8,7 @@ namespace spillway {
 class StoreLane final : public Lane {
  public:
   explicit StoreLane(LaneParts parts) : Lane(std::move(parts), "spillway-store") {}
+  ~StoreLane() override { endThread(); }
 
  protected:
   void takeIn() override {}

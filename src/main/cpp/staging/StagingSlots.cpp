@@ -4,6 +4,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -17,9 +18,25 @@ namespace {
 
 constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
 
+// What is left of this process's memory limit (cgroup v2), or as much as there can be.
+uint64_t limitBytes() {
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    if (line.rfind("0::", 0) != 0) continue;
+    const std::string folder = "/sys/fs/cgroup" + line.substr(3);
+    uint64_t limit = 0;
+    uint64_t used = 0;
+    if (std::ifstream(folder + "/memory.max") >> limit &&
+        std::ifstream(folder + "/memory.current") >> used) {
+      return limit > used ? limit - used : 0;
+    }
+  }
+  return UINT64_MAX;
+}
+
 // What the kernel believes it can give without swapping; the total of the machine where it does not
 // say.
-uint64_t availableBytes() {
+uint64_t machineBytes() {
   std::ifstream meminfo("/proc/meminfo");
   std::string name;
   uint64_t kilobytes = 0;
@@ -31,6 +48,8 @@ uint64_t availableBytes() {
   sysinfo(&info);
   return uint64_t{info.totalram} * info.mem_unit;
 }
+
+uint64_t availableBytes() { return std::min(machineBytes(), limitBytes()); }
 
 [[noreturn]] void refuse(uint64_t bytes, int error, const std::string& remedy) {
   throw OpenError(OpenReason::kHostMemory, error,
@@ -59,12 +78,12 @@ uint8_t* mapAligned(uint64_t bytes) {
 
 HostMemory::HostMemory(uint64_t bytes, const std::string& remedy)
     : bytes_(roundUp(bytes, kHugePageBytes)) {
-  if (bytes_ > availableBytes()) refuse(bytes, ENOMEM, remedy);
   void* huge = map(bytes_, MAP_HUGETLB);
   if (huge != MAP_FAILED) {
     data_ = static_cast<uint8_t*>(huge);
     pages_ = PageKind::kHugeTlb;
   } else {
+    if (bytes_ > availableBytes()) refuse(bytes, ENOMEM, remedy);
     data_ = mapAligned(bytes_);
     if (data_ == nullptr) refuse(bytes, errno, remedy);
     pages_ =

@@ -414,7 +414,7 @@ uint64_t checksumOf(int64_t address, int64_t bytes, int64_t seed) {
 }
 
 void recordLayout(int64_t target, int32_t count) {
-  const std::array<size_t, 38> layout = {
+  const std::array<size_t, 42> layout = {
       sizeof(DownRecord),
       offsetof(DownRecord, ticket),
       offsetof(DownRecord, operation),
@@ -441,6 +441,10 @@ void recordLayout(int64_t target, int32_t count) {
       offsetof(UpRecord, verifyNanos),
       offsetof(UpRecord, copyNanos),
       sizeof(OpenRecord),
+      offsetof(OpenRecord, version),
+      offsetof(OpenRecord, rank),
+      offsetof(OpenRecord, rankCount),
+      offsetof(OpenRecord, groupCount),
       offsetof(OpenRecord, capacityBytes),
       offsetof(OpenRecord, stagingBytesMax),
       offsetof(OpenRecord, queueDepth),

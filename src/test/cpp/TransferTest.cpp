@@ -130,7 +130,24 @@ TEST(BlockTransferTest, aFaultCarriesStageErrnoAndBytes) {
   EXPECT_EQ(up.error, EIO);
   EXPECT_EQ(up.bytesDone, 5632u);
   EXPECT_EQ(up.attempts, 2u);
-  EXPECT_EQ(up.kind, kEnded | kQuiet);
+  EXPECT_EQ(up.kind, kEnded | kQuiet | kMedium);
+}
+
+TEST(BlockTransferTest, onlyABadPlaceIsBlamedOnTheMedium) {
+  struct Row {
+    Outcome outcome;
+    int error;
+    bool medium;
+  };
+  for (const Row& row :
+       {Row{Outcome::kReadError, EIO, true}, Row{Outcome::kReadError, EINVAL, false},
+        Row{Outcome::kReadError, ENOMEM, false}, Row{Outcome::kShort, 0, true},
+        Row{Outcome::kCorrupt, 0, true}, Row{Outcome::kCancelled, 0, false},
+        Row{Outcome::kEngineFailed, EIO, false}}) {
+    BlockTransfer transfer = loadOf10496();
+    transfer.fault(row.outcome, Stage::kReading, row.error);
+    EXPECT_EQ((transfer.ended(1).kind & kMedium) != 0, row.medium) << row.error;
+  }
 }
 
 TEST(BlockTransferTest, endingTwiceIsAnEngineFault) {

@@ -40,8 +40,9 @@ static_assert(offsetof(DownRecord, deadlineNanos) == 40);
 static_assert(offsetof(DownRecord, eventAddress) == 48 && offsetof(DownRecord, eventValue) == 56);
 
 // Bits of UpRecord::kind.
-constexpr uint16_t kEnded = 1;  // the outcome is known
-constexpr uint16_t kQuiet = 2;  // neither kernel nor device can touch the block's memory any more
+constexpr uint16_t kEnded = 1;   // the outcome is known
+constexpr uint16_t kMedium = 4;  // the place on disk is to blame, not the moment
+constexpr uint16_t kQuiet = 2;   // neither kernel nor device can touch the block's memory any more
 
 // Up: how one block ended. Nanoseconds are those spent in each stage.
 struct UpRecord {

@@ -30,6 +30,8 @@ constexpr uint64_t kHeaderBytesMin = 65536;
 constexpr uint64_t kUnitBytes = 65536;
 constexpr uint32_t kPageBytes = 4096;
 constexpr uint32_t kAlignmentMax = 1U << 20;
+// The scheduler's side keeps arrays with an entry for each slot.
+constexpr uint64_t kSlotsMax = uint64_t{1} << 28;
 constexpr uint64_t kLockWaitMax = uint64_t{86'400} * 365 * 1'000'000'000;
 // A killed process may look alive for a moment while the kernel takes it down.
 constexpr int64_t kDyingNanos = 500'000'000;
@@ -374,6 +376,7 @@ void BlockFile::layOut(const FileOptions& options) {
   }
   const double tokens = static_cast<double>(options.capacityBytes) / bytesPerToken;
   uint64_t at = headerBytes_;
+  uint64_t slots = 0;
   for (const GroupShape& group : options.groups) {
     Region region;
     region.offset = roundUp(at, alignment_);
@@ -381,12 +384,14 @@ void BlockFile::layOut(const FileOptions& options) {
     region.payloadBytes = group.payloadBytes;
     // The tiny addend repairs a quotient that rounding left just below a whole number.
     region.slotCount = static_cast<uint64_t>(tokens / group.blockTokens + 1e-6);
-    if (region.slotCount == 0 || region.slotCount >= DiskSlot::kNone) {
+    slots += region.slotCount;
+    if (region.slotCount == 0 || slots > kSlotsMax) {
       fail(OpenReason::kConfiguration, 0,
            "capacity " + std::to_string(options.capacityBytes) + " bytes gives " +
                std::to_string(region.slotCount) + " slots of " + std::to_string(region.slotBytes) +
                " bytes (alignment " + std::to_string(alignment_) + ") for group " +
-               std::to_string(regions_.size()) + "; from 1 to 4294967294 would be right");
+               std::to_string(regions_.size()) + "; at least 1 each and " +
+               std::to_string(kSlotsMax) + " in all would be right");
     }
     at = region.offset + region.slotCount * region.slotBytes;
     regions_.push_back(region);

@@ -17,4 +17,17 @@ IoVerdict verdictOf(int32_t result) {
   }
 }
 
+bool blamesMedium(int32_t error) {
+  switch (error) {
+    case EIO:
+    case EBADMSG:
+    case EILSEQ:
+    case ENODATA:
+    case EREMOTEIO:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace spillway

@@ -33,6 +33,8 @@ enum class IoVerdict : uint8_t {
   kFailed,  // the kernel refused
 };
 IoVerdict verdictOf(int32_t result);
+// Whether an errno says that the place on disk is bad, rather than the moment or the request.
+bool blamesMedium(int32_t error);
 
 // What the ring is asked to work on, and how it turned out. Filled by start().
 struct RingMode {

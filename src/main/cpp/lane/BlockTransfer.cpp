@@ -113,6 +113,23 @@ void BlockTransfer::fault(Outcome outcome, Stage stage, int32_t error) {
   advance(TransferEvent::kFailed);
 }
 
+bool BlockTransfer::isMedium() const {
+  switch (outcome_) {
+    case Outcome::kShort:
+    case Outcome::kCorrupt:
+      return true;
+    case Outcome::kReadError:
+    case Outcome::kWriteError:
+      return blamesMedium(error_);
+    case Outcome::kNone:
+    case Outcome::kDone:
+    case Outcome::kCancelled:
+    case Outcome::kEngineFailed:
+      return false;
+  }
+  return false;
+}
+
 UpRecord BlockTransfer::ended(int64_t now) const {
   CHECK(state == TransferState::kDone || state == TransferState::kFaulted, "state %d",
         static_cast<int>(state));
@@ -122,6 +139,7 @@ UpRecord BlockTransfer::ended(int64_t now) const {
   UpRecord up{};
   up.ticket = record.ticket;
   up.kind = kEnded | kQuiet;
+  if (isMedium()) up.kind |= kMedium;
   const bool done = state == TransferState::kDone;
   up.outcome = static_cast<uint16_t>(done ? Outcome::kDone : outcome_);
   up.stage = static_cast<uint16_t>(stage_);

@@ -76,6 +76,7 @@ class BlockTransfer {
   int64_t copyStartedAt = 0;
 
  private:
+  bool isMedium() const;
   uint64_t userData() const { return uint64_t{generation_} << 32 | slot.index; }
 
   // Raised at every submission, so that a stray completion cannot end another block.

@@ -17,6 +17,7 @@ import dev.spillway.policy.AdmissionPolicy;
 import dev.spillway.worker.TransferWorker;
 import dev.spillway.worker.WorkerThread;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.locks.LockSupport;
@@ -36,6 +37,9 @@ import org.slf4j.LoggerFactory;
 public final class Spillway implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(Spillway.class);
 
+  private static final Duration SLEEP_MAX = Duration.ofHours(1);
+  private static final Duration IDLE_WAIT_MAX = Duration.ofDays(365);
+
   private final TransferEngine engine;
   private final EngineMode mode;
   private final RankHello hello;
@@ -47,7 +51,7 @@ public final class Spillway implements AutoCloseable {
   private final Duration closeWait;
   private final LongSupplier nanoClock = System::nanoTime;
 
-  private @Nullable Thread owner;
+  private volatile @Nullable Thread owner;
   private volatile @Nullable Thread sleeper;
   private boolean closed;
   private long lookups;
@@ -86,9 +90,15 @@ public final class Spillway implements AutoCloseable {
    * @throws UnsatisfiedLinkError where the native library cannot be loaded, with its reason
    */
   public static Spillway open(SpillwayConfig config) {
-    var spillway = new Spillway(config, NativeEngine.open(config.engineOptions()));
-    spillway.logMode();
-    return spillway;
+    var engine = NativeEngine.open(config.engineOptions());
+    try {
+      var spillway = new Spillway(config, engine);
+      spillway.logMode();
+      return spillway;
+    } catch (RuntimeException | Error e) {
+      engine.close();
+      throw e;
+    }
   }
 
   // What a scheduler calls.
@@ -118,6 +128,7 @@ public final class Spillway implements AutoCloseable {
    */
   public CompletableFuture<TransferResult> store(
       int group, BlockKeys keys, int from, int[] deviceBlocks, DeviceEvent event) {
+    Objects.requireNonNull(event, "event; DeviceEvent.NOW would be right for no waiting");
     checkOwner();
     checkEngine();
     checkRange(group, keys, from, deviceBlocks.length);
@@ -169,6 +180,7 @@ public final class Spillway implements AutoCloseable {
    */
   public CompletableFuture<TransferResult> load(
       Lease lease, int[] deviceBlocks, DeviceEvent event) {
+    Objects.requireNonNull(event, "event; DeviceEvent.NOW would be right for no waiting");
     checkOwner();
     checkEngine();
     if (deviceBlocks.length > lease.size()) {
@@ -196,18 +208,24 @@ public final class Spillway implements AutoCloseable {
   /** The same, but sleeps up to {@code bound} where there is nothing to take in yet. */
   public int poll(Duration bound) {
     int completed = poll();
-    if (completed > 0 || ledger.isIdle()) {
+    if (completed > 0 || ledger.isIdle() || bound.isNegative() || bound.isZero()) {
       return completed;
     }
-    sleep(bound);
+    sleep(bound.compareTo(SLEEP_MAX) < 0 ? bound : SLEEP_MAX);
     return pollOnce();
   }
 
-  /** Polls until a result of this Spillway is there, and answers it. */
+  /**
+   * Polls until a result of this Spillway is there, and answers it.
+   *
+   * @throws IllegalStateException where nothing is in flight that could bring it
+   */
   public TransferResult await(CompletionStage<TransferResult> result) {
     var future = result.toCompletableFuture();
     while (!future.isDone()) {
-      poll(Duration.ofSeconds(1));
+      if (poll(SLEEP_MAX) == 0 && ledger.isIdle() && !future.isDone()) {
+        throw new IllegalStateException("nothing is in flight; the result is not this Spillway's");
+      }
     }
     return future.join();
   }
@@ -218,7 +236,8 @@ public final class Spillway implements AutoCloseable {
    * @return whether all is quiet
    */
   public boolean awaitIdle(Duration bound) {
-    long until = nanoClock.getAsLong() + bound.toNanos();
+    var within = bound.compareTo(IDLE_WAIT_MAX) < 0 ? bound : IDLE_WAIT_MAX;
+    long until = nanoClock.getAsLong() + within.toNanos();
     while (!ledger.isIdle()) {
       long left = until - nanoClock.getAsLong();
       if (left <= 0) {
@@ -229,7 +248,7 @@ public final class Spillway implements AutoCloseable {
     return true;
   }
 
-  /** Counters, and how the engine works. */
+  /** Counters, and how the engine works: the owner's thread, also after close. */
   public SpillwayStats stats() {
     var counters = ledger.counters();
     return new SpillwayStats(
@@ -263,14 +282,29 @@ public final class Spillway implements AutoCloseable {
     }
     checkOwner();
     closed = true;
+    boolean drained = false;
+    try {
+      drained = drain();
+    } finally {
+      // Every result is completed, whatever went wrong, and the engine is released.
+      ledger.abandon(drained ? BlockOutcome.ENGINE_FAILED : BlockOutcome.CANCELLED);
+      engine.close();
+    }
+  }
+
+  private boolean drain() {
     if (workerThread != null) {
       workerThread.close();
     }
-    worker.doWork(); // a plan that its thread has not seen yet
+    boolean broken = workerThread != null && workerThread.failure() != null;
+    if (!broken) {
+      worker.doWork(); // a plan that its thread has not seen yet
+    }
     boolean drained = engine.drain(closeWait);
-    while (worker.doWork() > 0 || worker.hasReports()) {
+    while (!broken && (worker.doWork() > 0 || worker.hasReports())) {
       applyReports();
     }
+    applyReports();
     ledger.finish();
     if (!drained) {
       LOG.error(
@@ -278,9 +312,8 @@ public final class Spillway implements AutoCloseable {
               + " finished after {}",
           mode.path(),
           closeWait);
-      ledger.abandon(BlockOutcome.CANCELLED);
     }
-    engine.close();
+    return drained;
   }
 
   // What drives it.
@@ -334,13 +367,13 @@ public final class Spillway implements AutoCloseable {
 
   private void checkOwner() {
     var thread = Thread.currentThread();
-    if (owner == null || !owner.isAlive()) {
+    var known = owner;
+    if (known == null || !known.isAlive()) {
       owner = thread;
-    }
-    if (owner != thread) {
+    } else if (known != thread) {
       throw new IllegalStateException(
           "called by thread %s; this Spillway belongs to thread %s"
-              .formatted(thread.getName(), owner.getName()));
+              .formatted(thread.getName(), known.getName()));
     }
   }
 

@@ -89,6 +89,8 @@ public final class SpillwayConfig {
 
   /** Collects the values. Not thread-safe. */
   public static final class Builder implements Cloneable {
+    private static final Duration WAIT_MAX = Duration.ofDays(1);
+
     private final Path directory;
     private final DeviceMemory device;
     private String nameSpace = "default";
@@ -106,6 +108,10 @@ public final class SpillwayConfig {
     private AdmissionPolicy admission = AdmissionPolicy.always();
 
     private Builder(Path directory, DeviceMemory device) {
+      check(
+          directory.toString().indexOf('\n') < 0,
+          "directory %s has a line break in its name; none would be right",
+          directory.toString().replace('\n', '?'));
       this.directory = directory;
       this.device = device;
     }
@@ -186,14 +192,20 @@ public final class SpillwayConfig {
 
     /** How long to wait for the requests of a dead owner to land; 30 s unless set. */
     public Builder lockWait(Duration value) {
-      check(!value.isNegative(), "lockWait is %s; zero or more would be right", value);
+      check(
+          !value.isNegative() && value.compareTo(WAIT_MAX) <= 0,
+          "lockWait is %s; zero to one day would be right",
+          value);
       lockWait = value;
       return this;
     }
 
     /** How long close waits for kernel and device to let go of memory; 30 s unless set. */
     public Builder closeWait(Duration value) {
-      check(!value.isNegative(), "closeWait is %s; zero or more would be right", value);
+      check(
+          !value.isNegative() && value.compareTo(WAIT_MAX) <= 0,
+          "closeWait is %s; zero to one day would be right",
+          value);
       closeWait = value;
       return this;
     }

@@ -314,6 +314,75 @@ class SpillwayTest {
     }
   }
 
+  @Test
+  void missingArgumentsAreRefusedBeforeAnythingChanges() {
+    try (var test = open(EngineKind.AUTO, true)) {
+      test.store(1, 0, 1);
+      DeviceEvent none = nothing();
+      assertThatThrownBy(() -> test.spillway.store(0, keys(9, 1), 0, new int[] {0}, none))
+          .isInstanceOf(NullPointerException.class)
+          .hasMessageContaining("DeviceEvent.NOW");
+      try (var lease = test.spillway.lookup(keys(1, 1))) {
+        assertThatThrownBy(() -> test.spillway.load(lease, new int[] {4}, none))
+            .isInstanceOf(NullPointerException.class);
+      }
+      assertThat(test.load(1, 1, 4).isWell()).isTrue();
+    }
+  }
+
+  @SuppressWarnings({"NullAway", "TypeParameterUnusedInFormals"})
+  private static <T> T nothing() {
+    return null;
+  }
+
+  @Test
+  void awaitInAnAnswerAndOfAForeignResultEnds() {
+    try (var test = open(EngineKind.AUTO, false)) {
+      test.fill(0, 1);
+      test.fill(1, 2);
+      var second = new ArrayList<CompletableFuture<TransferResult>>();
+      var first = test.spillway.store(keys(1, 1), 0, new int[] {0});
+      var answer = first.thenApply(result -> test.spillway.await(second.get(0)).moved());
+      second.add(test.spillway.store(keys(2, 1), 0, new int[] {1}));
+      test.spillway.awaitIdle(Duration.ofSeconds(30));
+      assertThat(answer).isCompletedWithValue(1);
+      assertThatThrownBy(() -> test.spillway.await(new CompletableFuture<>()))
+          .hasMessage("nothing is in flight; the result is not this Spillway's");
+      assertThat(test.spillway.poll(Duration.ofSeconds(-1))).isZero();
+    }
+  }
+
+  /** A scheduler that does not poll for a while costs no processor time. */
+  @Test
+  void aWorkerWhoseReportsNobodyTakesSleeps() {
+    var cpu = java.lang.management.ManagementFactory.getThreadMXBean();
+    try (var test = open(EngineKind.AUTO, true)) {
+      var results = new ArrayList<CompletableFuture<TransferResult>>();
+      for (int i = 0; i < 24; i++) {
+        results.add(test.spillway.store(keys(100L * i, 1), 0, new int[] {i}));
+        while (test.spillway.stats().engine().store().ended() <= i) {
+          Thread.onSpinWait();
+        }
+      }
+      long worker = workerThreadId();
+      long before = cpu.getThreadCpuTime(worker);
+      long until = System.nanoTime() + 300_000_000L;
+      while (System.nanoTime() < until) {
+        Thread.onSpinWait();
+      }
+      assertThat(cpu.getThreadCpuTime(worker) - before).isLessThan(100_000_000L);
+      results.forEach(result -> assertThat(test.spillway.await(result).isWell()).isTrue());
+    }
+  }
+
+  private static long workerThreadId() {
+    return Thread.getAllStackTraces().keySet().stream()
+        .filter(thread -> thread.getName().equals("spillway-rank-0"))
+        .findFirst()
+        .orElseThrow()
+        .getId();
+  }
+
   /** F2: one owner; the second is told who the first is. A later open takes the file over. */
   @Test
   void f2ASecondOwnerIsRefusedWithThePidOfTheFirst() {
@@ -362,10 +431,9 @@ class SpillwayTest {
       assertThatThrownBy(() -> builder.nameSpace("")).hasMessageContaining("nameSpace has 0 bytes");
       assertThatThrownBy(() -> builder.closeWait(Duration.ofSeconds(-1)))
           .hasMessageContaining("closeWait is PT-1S");
+      assertThatThrownBy(() -> builder.lockWait(Duration.ofSeconds(Long.MAX_VALUE)))
+          .hasMessageContaining("zero to one day would be right");
     }
-    assertThatThrownBy(
-            () -> SpillwayFixture.small(directory.resolve("b"), b -> b.capacityBytes(16383)))
-        .hasNoCause();
   }
 
   @Test

@@ -43,14 +43,6 @@ public enum BlockOutcome {
     };
   }
 
-  /** Whether the place on disk, not the moment, is to blame, so that it is not handed out again. */
-  public boolean retiresSlot() {
-    return switch (this) {
-      case READ_ERROR, SHORT, CORRUPT -> true;
-      case STORED, LOADED, PRESENT, WRITE_ERROR, CANCELLED, REJECTED, ENGINE_FAILED -> false;
-    };
-  }
-
   /** Whether the engine has ended with this block. */
   public boolean isFatal() {
     return this == ENGINE_FAILED;

@@ -61,7 +61,11 @@ public record KvLayout(List<Group> groups) {
    */
   public record Piece(long bytes, long stride) {
     public Piece {
-      check(bytes > 0, "a piece of %d bytes; at least 1 would be right", bytes);
+      check(
+          bytes > 0 && bytes <= BLOCK_BYTES_MAX,
+          "a piece of %d bytes; 1 to %d would be right",
+          bytes,
+          BLOCK_BYTES_MAX);
       check(
           stride >= bytes,
           "stride %d of a piece of %d bytes; at least that would be right",

@@ -14,6 +14,7 @@ public final class RankReport {
   private final int[] errnos = new int[CAPACITY];
   private final int[] bytesDone = new int[CAPACITY];
   private final long[] nanos = new long[CAPACITY];
+  private final boolean[] medium = new boolean[CAPACITY];
   private int size;
   private int rank;
 
@@ -26,6 +27,7 @@ public final class RankReport {
    * Adds an ending.
    *
    * @param spentNanos from submission to ending
+   * @param blamesMedium whether the slot on disk is to blame
    */
   public void add(
       long transferId,
@@ -34,7 +36,8 @@ public final class RankReport {
       BlockStage stage,
       int errno,
       int bytes,
-      long spentNanos) {
+      long spentNanos,
+      boolean blamesMedium) {
     transferIds[size] = transferId;
     positions[size] = position;
     outcomes[size] = outcome;
@@ -42,6 +45,7 @@ public final class RankReport {
     errnos[size] = errno;
     bytesDone[size] = bytes;
     nanos[size] = spentNanos;
+    medium[size] = blamesMedium;
     size++;
   }
 
@@ -79,6 +83,10 @@ public final class RankReport {
 
   public int bytesDone(int index) {
     return bytesDone[index];
+  }
+
+  public boolean blamesMedium(int index) {
+    return medium[index];
   }
 
   public long nanos(int index) {

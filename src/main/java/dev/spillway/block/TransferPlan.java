@@ -39,6 +39,11 @@ public final class TransferPlan {
     size = 0;
   }
 
+  /** Gives the plan the id that its endings will name. */
+  public void identify(long newTransferId) {
+    transferId = newTransferId;
+  }
+
   /**
    * Adds a block.
    *

@@ -16,7 +16,7 @@ import java.util.regex.Pattern;
 final class ModelGeometry {
   private static final int BLOCK_TOKENS = 16;
   private static final Pattern NAME =
-      Pattern.compile("(?<model>.+?)(-tp(?<ranks>\\d+))?(?<format>-fp8(-scales)?)?");
+      Pattern.compile("(?<model>.+?)(-tp(?<ranks>\\d{1,4}))?(?<format>-fp8(-scales)?)?");
 
   /** Grouped-query attention with a tensor for K and one for V in each layer. */
   private record Attention(String name, int layers, int kvHeads, int headDim) {}

@@ -28,7 +28,7 @@ final class Replay {
    * What to replay, and how.
    *
    * @param directory null for a temporary one that is unlinked as soon as it is open
-   * @param deviceBlocks 0 for the largest request or a quarter of the capacity
+   * @param deviceBlocks 0 for the largest request or a quarter of the capacity, 4 GiB at most
    * @param pace arrivals as in the trace, so many times as fast; 0 to start as soon as there is
    *     room
    */
@@ -44,6 +44,7 @@ final class Replay {
       double pace) {}
 
   private static final Duration IDLE = Duration.ofMillis(100);
+  private static final long DEVICE_BYTES_MAX = 4L << 30;
 
   private final Settings settings;
   private final List<Request> requests;
@@ -148,8 +149,9 @@ final class Replay {
   }
 
   private boolean hasArrived(Request request, long startedAt) {
+    long sinceFirst = request.millis() - requests.get(0).millis();
     return settings.pace() == 0
-        || (System.nanoTime() - startedAt) / 1e6 * settings.pace() >= request.millis();
+        || (System.nanoTime() - startedAt) / 1e6 * settings.pace() >= sinceFirst;
   }
 
   private static boolean step(List<ReplayRequest> running) {
@@ -190,7 +192,8 @@ final class Replay {
     int largest = requests.stream().mapToInt(request -> request.blockIds().length).max().orElse(1);
     long blockBytes =
         settings.layout().groups().stream().mapToLong(KvLayout.Group::blockBytes).sum();
-    return (int) Math.max(largest, settings.capacityBytes() / 4 / blockBytes);
+    long quarter = settings.capacityBytes() / 4 / blockBytes;
+    return (int) Math.max(largest, Math.min(quarter, DEVICE_BYTES_MAX / blockBytes));
   }
 
   private void announce(Spillway spillway, int deviceBlocks, boolean temporary) {

@@ -22,6 +22,7 @@ import picocli.CommandLine.Option;
             + " compares every loaded block byte for byte.")
 final class ReplayCommand implements Callable<Integer> {
   private static final int BUILT_IN_REQUESTS = 500;
+  private static final int REQUESTS_MAX = 1_000_000;
 
   @Option(
       names = "--trace",
@@ -116,6 +117,12 @@ final class ReplayCommand implements Callable<Integer> {
     check(pace >= 0, "--pace is " + pace + "; 0 or more would be right");
     check(deviceBlocks >= 0, "--device-blocks is " + deviceBlocks + "; 0 or more would be right");
     check(requests == null || requests >= 1, "--requests is " + requests + "; at least 1 is right");
+    check(
+        requests == null || requests <= REQUESTS_MAX,
+        "--requests is " + requests + "; at most " + REQUESTS_MAX + " is right");
+    check(depth >= 1 && depth <= 4096, "--depth is " + depth + "; 1 to 4096 would be right");
+    var report = json == null ? null : json.toAbsolutePath().getParent();
+    check(report == null || Files.isDirectory(report), "--json: " + report + " is no directory");
     var layout = model == null ? KvLayout.ofBlockBytes(blockBytes, 16) : ModelGeometry.of(model);
     var settings =
         new Replay.Settings(
@@ -128,14 +135,24 @@ final class ReplayCommand implements Callable<Integer> {
             engine,
             !pageCache,
             pace);
-    var report =
-        new Replay(settings, readRequests(), System.out, Boolean.getBoolean("spillway.terminal"))
-            .run();
-    System.out.print(report.toTable());
+    var result = new Replay(settings, readRequests(), System.out, isTerminal()).run();
+    System.out.print(result.toTable());
     if (json != null) {
-      Files.writeString(json, report.toJson() + System.lineSeparator(), StandardCharsets.UTF_8);
+      Files.writeString(json, result.toJson() + System.lineSeparator(), StandardCharsets.UTF_8);
     }
-    return report.wrongBlocks() == 0 && !report.faults().containsKey("ENGINE_FAILED") ? 0 : 1;
+    return result.wrongBlocks() == 0 && !result.faults().containsKey("ENGINE_FAILED") ? 0 : 1;
+  }
+
+  /**
+   * Whether standard output is a terminal: Java's own answer changed its meaning with version 22.
+   */
+  private static boolean isTerminal() {
+    try {
+      var target = Path.of("/proc/self/fd/1").toRealPath().toString();
+      return target.startsWith("/dev/pts/") || target.startsWith("/dev/tty");
+    } catch (IOException e) {
+      return false; // a pipe has no path
+    }
   }
 
   private List<Request> readRequests() throws IOException {

@@ -42,6 +42,7 @@ final class ReplayRequest {
   private State state = State.LOADING;
   private int deviceHits;
   private int leased;
+  private int diskHits;
 
   ReplayRequest(Context context, ReplayTally tally, Request request, List<BlockKey> keys) {
     this.context = context;
@@ -99,9 +100,11 @@ final class ReplayRequest {
 
   private void onLoaded() {
     toCompute.set(deviceHits + leased, keys.size());
+    diskHits = leased;
     for (int group = 0; group < transfers.size(); group++) {
       var result = transfers.get(group).join();
       tally.loaded(result.nanos());
+      diskHits = Math.min(diskHits, result.wellPrefix());
       result.faults().keySet().forEach(position -> toCompute.set(deviceHits + position));
       verify(group, result);
     }
@@ -122,7 +125,6 @@ final class ReplayRequest {
 
   /** A block that failed in one group is computed in all: the whole layer stack is run again. */
   private void compute() {
-    int diskHits = leased - toCompute.get(deviceHits, deviceHits + leased).cardinality();
     tally.served(request, deviceHits, diskHits, context.blockTokens());
     for (int at = toCompute.nextSetBit(0); at >= 0; at = toCompute.nextSetBit(at + 1)) {
       for (int group = 0; group < context.groups(); group++) {

@@ -24,6 +24,7 @@ import tools.jackson.databind.json.JsonMapper;
  */
 final class TraceFile {
   private static final JsonMapper JSON = new JsonMapper();
+  private static final long TOKENS_MAX = 1L << 30;
   private static final int[] GZIP = {0x1f, 0x8b};
   private static final int[] ZSTD = {0x28, 0xb5, 0x2f, 0xfd};
 
@@ -95,9 +96,9 @@ final class TraceFile {
       throw new IOException(
           "%s, line %d: a request needs hash_ids and input_length".formatted(file, line));
     }
-    var timestamp = node.get("timestamp");
-    long millis = timestamp == null ? 0 : Math.round(timestamp.asDouble());
-    return new Request(millis, input.asLong(), ids(ids));
+    var timestamp = node.path("timestamp");
+    long millis = timestamp.isNumber() ? Math.round(timestamp.asDouble()) : 0;
+    return request(millis, input, ids, file, line);
   }
 
   /** A session with its sub-agents' requests, in order of time. */
@@ -110,12 +111,13 @@ final class TraceFile {
       }
     }
     var requests = new ArrayList<Request>();
-    addNested(parse(file, 1, text.toString()), requests);
+    addNested(parse(file, 1, text.toString()), requests, file);
     requests.sort(Comparator.comparingLong(Request::millis));
     return requests;
   }
 
-  private static void addNested(JsonNode node, List<Request> requests) {
+  private static void addNested(JsonNode node, List<Request> requests, Path file)
+      throws IOException {
     var nested = node.get("requests");
     if (nested == null) {
       return;
@@ -124,18 +126,34 @@ final class TraceFile {
       var ids = entry.get("hash_ids");
       if (ids != null) {
         long millis = Math.round(entry.path("t").asDouble(0) * 1000);
-        requests.add(new Request(millis, entry.path("in").asLong(0), ids(ids)));
+        requests.add(request(millis, entry.path("in"), ids, file, 1));
       }
-      addNested(entry, requests);
+      addNested(entry, requests, file);
     }
   }
 
-  private static long[] ids(JsonNode array) {
+  private static Request request(long millis, JsonNode tokens, JsonNode array, Path file, int line)
+      throws IOException {
+    if (!tokens.canConvertToLong() || tokens.asLong() < 0 || tokens.asLong() > TOKENS_MAX) {
+      throw new IOException(
+          "%s, line %d: %s tokens of input; 0 to %d would be right"
+              .formatted(file, line, tokens, TOKENS_MAX));
+    }
+    if (!array.isArray() || array.isEmpty()) {
+      throw new IOException(
+          "%s, line %d: hash_ids is %s; an array of block numbers would be right"
+              .formatted(file, line, array));
+    }
     var ids = new long[array.size()];
     for (int i = 0; i < ids.length; i++) {
-      ids[i] = array.get(i).asLong();
+      var id = array.get(i);
+      if (!id.isIntegralNumber() || !id.canConvertToLong()) {
+        throw new IOException(
+            "%s, line %d: %s in hash_ids; whole numbers would be right".formatted(file, line, id));
+      }
+      ids[i] = id.asLong();
     }
-    return ids;
+    return new Request(millis, tokens.asLong(), ids);
   }
 
   private static JsonNode parse(Path file, int line, String text) throws IOException {
@@ -143,7 +161,9 @@ final class TraceFile {
       return JSON.readTree(text);
     } catch (JacksonException e) {
       throw new IOException(
-          "%s, line %d is no JSON: %s".formatted(file, line, e.getOriginalMessage()), e);
+          "%s, line %d is no JSON object, or more than one: %s"
+              .formatted(file, line, e.getOriginalMessage()),
+          e);
     }
   }
 }

@@ -10,6 +10,8 @@ import org.bytedeco.javacpp.annotation.Platform;
 /**
  * The native calls, one for one those of {@code KvEngine.h}, where they are described. An engine is
  * a number and records are an address: the cheapest call that JNI has. JavaCPP generates the other
+ * side; it links in the reverse of a linker's order, hence liburing first. Whoever calls has called
+ * {@link NativeLibrary#load} before: a static initialiser would report a failure only once.
  */
 @Platform(
     value = {"linux-x86_64", "linux-arm64"},
@@ -25,7 +27,11 @@ final class KvEngineNative {
 
   static native void engineDelete(long engine);
 
-  static native int engineOpen(long engine, String directory, String nameSpace, long record);
+  static native int engineOpen(
+      long engine,
+      @Cast("const char*") byte[] directory,
+      @Cast("const char*") byte[] nameSpace,
+      long record);
 
   static native String engineMessage(long engine);
 

@@ -4,7 +4,10 @@ import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.BlockStage;
 import dev.spillway.block.Operation;
 import java.nio.ByteBuffer;
+import java.nio.charset.Charset;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 
 /**
  * The native engine of one rank. Submissions and endings cross the JNI line as arrays of 64-byte
@@ -15,6 +18,9 @@ public final class NativeEngine implements TransferEngine {
 
   /** Marks stores in a ticket: the ending does not say what was asked. */
   private static final long STORE_BIT = 1L << 63;
+
+  /** {@code kMedium} of {@code base/Records.h}. */
+  private static final int MEDIUM_BIT = 4;
 
   private final ByteBuffer down = RecordLayout.allocate(BATCH * RecordLayout.DOWN_BYTES);
   private final ByteBuffer up = RecordLayout.allocate(BATCH * RecordLayout.UP_BYTES);
@@ -45,16 +51,38 @@ public final class NativeEngine implements TransferEngine {
     int reason =
         KvEngineNative.engineOpen(
             engine,
-            options.directory().toString(),
-            options.nameSpace(),
+            terminated(options.directory().toString(), fileNameCharset()),
+            terminated(options.nameSpace(), StandardCharsets.UTF_8),
             KvEngineNative.addressOf(record));
     if (reason == 0) {
-      return new NativeEngine(engine);
+      return opened(engine);
     }
     var message = KvEngineNative.engineMessage(engine);
     int errno = KvEngineNative.engineError(engine);
     KvEngineNative.engineDelete(engine);
     throw new OpenRefusedException(OpenRefusedException.Reason.of(reason), errno, message);
+  }
+
+  /** Nothing may be left behind, not even by a failure of Java. */
+  private static NativeEngine opened(long engine) {
+    try {
+      return new NativeEngine(engine);
+    } catch (RuntimeException | Error e) {
+      if (KvEngineNative.engineClose(engine, Long.MAX_VALUE) == 0) {
+        KvEngineNative.engineDelete(engine);
+      }
+      throw e;
+    }
+  }
+
+  /** As C has it. JavaCPP would take the default charset, which loses letters in a C locale. */
+  private static byte[] terminated(String text, Charset charset) {
+    byte[] bytes = text.getBytes(charset);
+    return Arrays.copyOf(bytes, bytes.length + 1);
+  }
+
+  private static Charset fileNameCharset() {
+    return Charset.forName(System.getProperty("sun.jnu.encoding", "UTF-8"));
   }
 
   /** Why io_uring cannot be used by this process, or empty where it can. */
@@ -180,6 +208,11 @@ public final class NativeEngine implements TransferEngine {
   @Override
   public long checksum(int index) {
     return up.getLong(index * RecordLayout.UP_BYTES + RecordLayout.UP_CHECKSUM);
+  }
+
+  @Override
+  public boolean blamesMedium(int index) {
+    return (up.getShort(index * RecordLayout.UP_BYTES + RecordLayout.UP_KIND) & MEDIUM_BIT) != 0;
   }
 
   @Override

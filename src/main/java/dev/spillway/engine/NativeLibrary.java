@@ -3,6 +3,7 @@ package dev.spillway.engine;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -31,6 +32,9 @@ final class NativeLibrary {
 
   private static final Logger LOG = LoggerFactory.getLogger(NativeLibrary.class);
   private static final String FILE = "libjniKvEngineNative.so";
+  private static final int STICKY = 01000;
+  private static final int GROUP_WRITE = 020;
+  private static final int OTHERS_WRITE = 02;
 
   private static @Nullable String failure;
   private static boolean loaded;
@@ -61,24 +65,19 @@ final class NativeLibrary {
     }
     var platform = platform(System.getProperty("os.name", ""), System.getProperty("os.arch", ""));
     var content = readBundled(platform);
-    UnsatisfiedLinkError first = null;
+    var failures = new ArrayList<UnsatisfiedLinkError>();
     for (var cache : cacheDirectories()) {
       try {
         loadFile(unpack(content, cache));
         return;
       } catch (IOException e) {
-        first = keepFirst(first, failure(cache + " cannot be written (" + e + ")", e));
+        failures.add(failure(cache + " cannot be written (" + e + ")", e));
       } catch (UnsatisfiedLinkError e) {
-        first = keepFirst(first, e);
+        failures.add(e);
       }
-      LOG.warn("{}", first.getMessage());
+      LOG.warn("{}", failures.get(failures.size() - 1).getMessage());
     }
-    throw first == null ? failure("no cache directory is known", null) : first;
-  }
-
-  private static UnsatisfiedLinkError keepFirst(
-      @Nullable UnsatisfiedLinkError first, UnsatisfiedLinkError next) {
-    return first == null ? next : first;
+    throw failures.get(0); // that of the place which was meant
   }
 
   /** The name of the platform as JavaCPP writes it, or a failure that says which there are. */
@@ -132,6 +131,7 @@ final class NativeLibrary {
     Files.createDirectories(
         directory,
         PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+    checkOurs(cache, directory);
     var target = directory.resolve(FILE);
     if (Files.exists(target) && digest(Files.readAllBytes(target)).equals(digest(content))) {
       return target;
@@ -144,6 +144,26 @@ final class NativeLibrary {
       Files.deleteIfExists(partial);
     }
     return target;
+  }
+
+  /**
+   * Whoever can replace the library can run code as this user: its folder must be the user's alone,
+   * and the one above must not let others rename it.
+   */
+  private static void checkOurs(Path cache, Path directory) throws IOException {
+    var probe = Files.createTempFile(directory, "owner", ".probe");
+    var user = Files.getOwner(probe);
+    Files.delete(probe);
+    int cacheMode = (Integer) Files.getAttribute(cache, "unix:mode");
+    int mode = (Integer) Files.getAttribute(directory, "unix:mode", LinkOption.NOFOLLOW_LINKS);
+    boolean renamable = (cacheMode & OTHERS_WRITE) != 0 && (cacheMode & STICKY) == 0;
+    boolean writable = (mode & (GROUP_WRITE | OTHERS_WRITE)) != 0;
+    if (renamable
+        || writable
+        || !Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)
+        || !Files.getOwner(directory, LinkOption.NOFOLLOW_LINKS).equals(user)) {
+      throw new IOException(directory + " is not this user's alone");
+    }
   }
 
   private static void loadFile(Path file) {

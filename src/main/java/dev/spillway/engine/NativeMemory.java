@@ -37,6 +37,9 @@ public final class NativeMemory implements AutoCloseable {
   }
 
   public long address() {
+    if (closed) {
+      throw new IllegalStateException("the memory was unmapped");
+    }
     return address;
   }
 

@@ -58,6 +58,9 @@ public interface TransferEngine extends AutoCloseable {
   /** Of the payload, as stored or as read. */
   long checksum(int index);
 
+  /** Whether the slot on disk is to blame, so that it should not be used again. */
+  boolean blamesMedium(int index);
+
   /** From acceptance to ending. */
   long nanos(int index);
 

@@ -93,6 +93,11 @@ public final class BlockIndex {
     return entry >= 0 && states[entry] == State.STORED ? entry : NONE;
   }
 
+  /** The entry of a block that is stored or being stored, or -1. */
+  public int findAny(int group, long high, long low) {
+    return seek(group, high, low);
+  }
+
   /**
    * How many blocks of the prefix are stored, from {@code from} on without a gap. Each is held as
    * by {@link #hold}, its entry is written to {@code entries}, and the whole prefix is touched.
@@ -135,7 +140,7 @@ public final class BlockIndex {
     }
     int slot = slots[group].take();
     if (slot < 0) {
-      if (!evictOldest(group, parent)) {
+      if (!evictOldest(group)) {
         return FULL;
       }
       slot = slots[group].take();
@@ -165,6 +170,12 @@ public final class BlockIndex {
     assert states[entry] == State.RESERVED : "entry " + entry + " is " + states[entry];
     remove(entry);
     release(entry);
+  }
+
+  /** The entry's slot is bad: it will not be handed out again once the entry is gone. */
+  public void retireWhenFree(int entry) {
+    assert states[entry] != State.FREE : "entry " + entry + " is free";
+    retiring[entry] = true;
   }
 
   /**
@@ -281,9 +292,9 @@ public final class BlockIndex {
 
   // Eviction.
 
-  private boolean evictOldest(int group, int spared) {
+  private boolean evictOldest(int group) {
     for (int entry = oldest[group]; entry != NONE; entry = younger[entry]) {
-      if (states[entry] == State.STORED && holds[entry] == 0 && entry != spared) {
+      if (states[entry] == State.STORED && holds[entry] == 0) {
         evictions++;
         invalidate(entry, false);
         return true;

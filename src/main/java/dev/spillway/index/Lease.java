@@ -47,11 +47,19 @@ public final class Lease implements AutoCloseable {
     return size == 0;
   }
 
-  /** The index entry of a leased block: for the ledger. */
-  public int entry(int position) {
+  /** Refuses a load from this lease by whoever has another index, or after it was closed. */
+  public void checkUsableBy(BlockIndex caller) {
+    if (caller != index) {
+      throw new IllegalArgumentException("the lease is of another Spillway; look up in this one");
+    }
     if (closed) {
       throw new IllegalStateException("the lease is closed; load from it before closing it");
     }
+  }
+
+  /** The index entry of a leased block: for the ledger. */
+  public int entry(int position) {
+    checkUsableBy(index);
     if (position < 0 || position >= size) {
       throw new IndexOutOfBoundsException("block " + position + " of " + size + " leased");
     }

@@ -14,9 +14,9 @@ final class LoadTransfer extends Transfer {
   }
 
   @Override
-  void onFirstFault(int entry, BlockOutcome outcome) {
+  void onFault(int entry, BlockOutcome outcome, boolean blamesMedium) {
     if (outcome.invalidatesEntry()) {
-      index.invalidate(entry, outcome.retiresSlot());
+      index.invalidate(entry, blamesMedium);
     }
   }
 

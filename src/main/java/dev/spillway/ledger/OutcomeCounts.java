@@ -14,6 +14,11 @@ final class OutcomeCounts {
   }
 
   @SuppressWarnings("EnumOrdinal")
+  void add(BlockOutcome outcome, long count) {
+    counts[outcome.ordinal()] += count;
+  }
+
+  @SuppressWarnings("EnumOrdinal")
   long get(BlockOutcome outcome) {
     return counts[outcome.ordinal()];
   }

@@ -14,8 +14,11 @@ final class StoreTransfer extends Transfer {
   }
 
   @Override
-  void onFirstFault(int entry, BlockOutcome outcome) {
+  void onFault(int entry, BlockOutcome outcome, boolean blamesMedium) {
     // The reservation stays until the last rank has let go of it; no look-up can see it meanwhile.
+    if (blamesMedium) {
+      index.retireWhenFree(entry);
+    }
   }
 
   @Override

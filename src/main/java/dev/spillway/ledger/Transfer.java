@@ -31,6 +31,8 @@ abstract class Transfer {
     COMPLETED
   }
 
+  static final long NO_ID = -1;
+
   final BlockIndex index;
   final TransferPlan plan = new TransferPlan();
   private final RankAggregator ranks;
@@ -59,14 +61,13 @@ abstract class Transfer {
   abstract void settle(int entry, BlockOutcome outcome);
 
   /** A rank has failed the block; others may still be at it. */
-  abstract void onFirstFault(int entry, BlockOutcome outcome);
+  abstract void onFault(int entry, BlockOutcome outcome, boolean blamesMedium);
 
   // In the order of a transfer's life.
 
-  final void begin(
-      long newId, int group, int newSize, int newBlockBytes, DeviceEvent event, long now) {
+  final void begin(int group, int newSize, int newBlockBytes, DeviceEvent event, long now) {
     assert state == State.COMPLETED : "transfer " + id + " is " + state;
-    id = newId;
+    id = NO_ID;
     size = newSize;
     blockBytes = newBlockBytes;
     planned = 0;
@@ -82,6 +83,13 @@ abstract class Transfer {
     ranks.begin(size);
     plan.begin(id, operation, group, event);
     state = State.PLANNED;
+  }
+
+  /** Before the first block is planned: what never leaves Java needs no id. */
+  final void identify(long newId) {
+    assert id == NO_ID : "transfer " + id + " gets another id";
+    id = newId;
+    plan.identify(newId);
   }
 
   final void plan(int position, int entry, int deviceBlock, long seed) {
@@ -118,17 +126,11 @@ abstract class Transfer {
       return answer;
     }
     int entry = entries[position];
-    if (!outcome.isWell() && (faults == null || !faults.containsKey(position))) {
-      addFault(
-          position,
-          new BlockFault(
-              outcome,
-              report.stage(at),
-              report.errno(at),
-              index.slot(entry),
-              report.bytesDone(at),
-              blockBytes));
-      onFirstFault(entry, outcome);
+    if (!outcome.isWell()) {
+      if (faults == null || !faults.containsKey(position)) {
+        addFault(position, fault(report, at, entry));
+      }
+      onFault(entry, outcome, report.blamesMedium(at));
     }
     if (answer == RankAggregator.Answer.OVER) {
       settle(entry, ranks.outcome(position));
@@ -137,20 +139,34 @@ abstract class Transfer {
     return answer;
   }
 
+  private BlockFault fault(RankReport report, int at, int entry) {
+    return new BlockFault(
+        report.outcome(at),
+        report.stage(at),
+        report.errno(at),
+        index.slot(entry),
+        report.bytesDone(at),
+        blockBytes);
+  }
+
   /** Whether the last planned block is over. */
   final boolean isOver() {
     return over == planned;
   }
 
-  /** Blocks that neither kernel nor device will report any more end here, as the engine is gone. */
-  final void abandon(BlockOutcome outcome) {
+  /** Blocks that will not be reported any more end here, since the engine is gone. */
+  final int abandon(BlockOutcome outcome) {
+    int abandoned = 0;
     for (int i = 0; i < plan.size(); i++) {
       int position = plan.position(i);
       if (!ranks.isOver(position)) {
         addFault(position, BlockFault.unmoved(outcome, blockBytes));
+        settle(entries[position], outcome);
         over++;
+        abandoned++;
       }
     }
+    return abandoned;
   }
 
   /** The result, once; the future is the caller's to complete. */

@@ -11,9 +11,7 @@ import dev.spillway.block.TransferResult;
 import dev.spillway.index.BlockIndex;
 import dev.spillway.index.Lease;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.BitSet;
-import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
@@ -42,7 +40,8 @@ public final class TransferLedger {
 
   private final ArrayDeque<StoreTransfer> idleStores = new ArrayDeque<>();
   private final ArrayDeque<LoadTransfer> idleLoads = new ArrayDeque<>();
-  private final List<Transfer> completed = new ArrayList<>();
+  private final ArrayDeque<Transfer> completed = new ArrayDeque<>();
+  private final EntryList heldForStore = new EntryList();
   private final BitSet[] loading; // device blocks with a load in flight, by group
   private final int[][] storing; // stores in flight, by group and device block
 
@@ -100,27 +99,52 @@ public final class TransferLedger {
   public CompletableFuture<TransferResult> store(
       int group, BlockKeys keys, int from, int[] deviceBlocks, DeviceEvent event) {
     checkForStore(group, deviceBlocks);
-    index.touch(group, keys, from);
+    int end = from + deviceBlocks.length;
+    index.touch(group, keys, end);
+    holdPresent(group, keys, end);
     var transfer = idleStores.isEmpty() ? new StoreTransfer(index, rankCount) : idleStores.pop();
     begin(transfer, group, deviceBlocks.length, event);
-    int parent = from == 0 ? -1 : index.find(group, keys.high(from - 1), keys.low(from - 1));
+    int parent = from == 0 ? -1 : index.findAny(group, keys.high(from - 1), keys.low(from - 1));
+    boolean full = false;
     for (int i = 0; i < deviceBlocks.length; i++) {
       long high = keys.high(from + i);
       long low = keys.low(from + i);
-      int entry = canStart(transfer) ? index.reserve(group, high, low, parent) : BlockIndex.FULL;
-      if (entry >= 0) {
+      int present = index.findAny(group, high, low);
+      if (present >= 0) {
+        transfer.addPresent(i);
+        outcomes.add(BlockOutcome.PRESENT);
+        parent = present;
+        continue;
+      }
+      // Behind a gap a block is of no use, so the first that finds no slot is the last that asks.
+      int entry = full ? BlockIndex.FULL : reserve(transfer, group, high, low, parent);
+      full = entry < 0;
+      if (full) {
+        reject(transfer, i);
+      } else {
         plan(transfer, group, i, entry, deviceBlocks[i]);
         storing[group][deviceBlocks[i]]++;
         parent = entry;
-      } else if (entry == BlockIndex.PRESENT) {
-        transfer.addPresent(i);
-        outcomes.add(BlockOutcome.PRESENT);
-        parent = index.find(group, high, low);
-      } else {
-        reject(transfer, i);
       }
     }
+    heldForStore.forEach(index::release);
+    heldForStore.clear();
     return launch(transfer);
+  }
+
+  private int reserve(Transfer transfer, int group, long high, long low, int parent) {
+    return canStart(transfer) ? index.reserve(group, high, low, parent) : BlockIndex.FULL;
+  }
+
+  /** A store must not evict the prefix that it extends. */
+  private void holdPresent(int group, BlockKeys keys, int count) {
+    for (int i = 0; i < count; i++) {
+      int entry = index.findAny(group, keys.high(i), keys.low(i));
+      if (entry >= 0) {
+        index.hold(entry);
+        heldForStore.add(entry);
+      }
+    }
   }
 
   /** A store that admission declined: every block ends as {@code REJECTED}. */
@@ -139,6 +163,7 @@ public final class TransferLedger {
    */
   public CompletableFuture<TransferResult> load(
       Lease lease, int[] deviceBlocks, DeviceEvent event) {
+    lease.checkUsableBy(index);
     int group = lease.group();
     claimForLoad(group, deviceBlocks);
     var transfer = idleLoads.isEmpty() ? new LoadTransfer(index, rankCount) : idleLoads.pop();
@@ -157,20 +182,25 @@ public final class TransferLedger {
   }
 
   private void begin(Transfer transfer, int group, int size, DeviceEvent event) {
-    // Without a place nothing can be planned: every block will be rejected.
-    int place = freePlaceCount == 0 ? -1 : freePlaces[--freePlaceCount];
-    long id = place < 0 ? -1 : (++opened & COUNT_MASK) << TransferPlan.PLACE_BITS | place;
-    transfer.begin(id, group, size, layout.group(group).blockBytes(), event, nanoClock.getAsLong());
-    if (place >= 0) {
-      open[place] = transfer;
-    }
+    transfer.begin(group, size, layout.group(group).blockBytes(), event, nanoClock.getAsLong());
   }
 
   private boolean canStart(Transfer transfer) {
-    return transfer.id() >= 0 && blocksInFlight < blocksInFlightMax;
+    boolean hasPlace = transfer.id() != Transfer.NO_ID || freePlaceCount > 0;
+    return hasPlace && blocksInFlight < blocksInFlightMax;
+  }
+
+  /** A transfer takes a place among the open ones with its first block on the way. */
+  private void open(Transfer transfer) {
+    int place = freePlaces[--freePlaceCount];
+    transfer.identify((++opened & COUNT_MASK) << TransferPlan.PLACE_BITS | place);
+    open[place] = transfer;
   }
 
   private void plan(Transfer transfer, int group, int position, int entry, int deviceBlock) {
+    if (transfer.id() == Transfer.NO_ID) {
+      open(transfer);
+    }
     long seed = seed(index.high(entry), index.low(entry), group, index.generation(entry));
     transfer.plan(position, entry, deviceBlock, seed);
     blocksInFlight++;
@@ -261,29 +291,27 @@ public final class TransferLedger {
    * @return how many were completed
    */
   public int finish() {
-    if (completed.isEmpty()) {
-      return 0;
-    }
-    var round = List.copyOf(completed);
-    completed.clear();
-    for (var transfer : round) {
+    int count = 0;
+    // An answer to a result may poll, and so come here again: each is taken off first.
+    for (var transfer = completed.poll(); transfer != null; transfer = completed.poll()) {
       var result = transfer.complete(nanoClock.getAsLong());
       var future = transfer.future();
       close(transfer);
+      count++;
       future.complete(result);
     }
-    return round.size();
+    return count;
   }
 
   private void close(Transfer transfer) {
-    if (transfer.id() >= 0) {
+    if (transfer.id() != Transfer.NO_ID) {
       int place = (int) (transfer.id() & TransferPlan.PLACE_MASK);
       open[place] = null;
       freePlaces[freePlaceCount++] = place;
     }
-    if (transfer instanceof StoreTransfer store) {
+    if (transfer instanceof StoreTransfer store && idleStores.size() < open.length) {
       idleStores.push(store);
-    } else if (transfer instanceof LoadTransfer load) {
+    } else if (transfer instanceof LoadTransfer load && idleLoads.size() < open.length) {
       idleLoads.push(load);
     }
   }
@@ -291,8 +319,8 @@ public final class TransferLedger {
   /** Ends what no rank will report any more, because the engine is gone with its memory. */
   public void abandon(BlockOutcome outcome) {
     for (var transfer : open) {
-      if (transfer != null && transfer.state() == Transfer.State.AWAITING_RANKS) {
-        transfer.abandon(outcome);
+      if (transfer != null && !transfer.isOver()) {
+        outcomes.add(outcome, transfer.abandon(outcome));
         completed.add(transfer);
       }
     }

@@ -8,6 +8,7 @@ import dev.spillway.block.TransferPlan;
 import dev.spillway.engine.TransferEngine;
 import java.time.Duration;
 import java.util.Queue;
+import java.util.concurrent.locks.LockSupport;
 import org.jctools.queues.varhandle.SpscVarHandleArrayQueue;
 import org.jspecify.annotations.Nullable;
 
@@ -19,6 +20,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class TransferWorker {
   private static final int REPORTS = 16;
+  private static final long STARVED_NANOS = 1_000_000;
   private static final long INDEX_MASK = TransferPlan.BLOCKS_MAX - 1L;
   private static final long RANK_SEED = 0x9e3779b97f4a7c15L;
 
@@ -76,7 +78,13 @@ public final class TransferWorker {
 
   /** Sleeps until there may be something to do. */
   public void await(Duration bound) {
-    if (plans.isEmpty()) {
+    if (!plans.isEmpty()) {
+      return;
+    }
+    if (filling == null && idle.isEmpty()) {
+      // Every report waits for a scheduler that does not poll; the engine would not let us sleep.
+      LockSupport.parkNanos(this, Math.min(bound.toNanos(), STARVED_NANOS));
+    } else {
       engine.await(bound);
     }
   }
@@ -174,7 +182,8 @@ public final class TransferWorker {
         stage,
         engine.errno(at),
         engine.bytesDone(at),
-        engine.nanos(at));
+        engine.nanos(at),
+        engine.blamesMedium(at));
   }
 
   private static int place(long transferId) {

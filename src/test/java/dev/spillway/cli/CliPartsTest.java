@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import com.github.luben.zstd.Zstd;
 import dev.spillway.block.BlockKey;
 import dev.spillway.block.KvLayout;
+import dev.spillway.testing.SpillwayFixture;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -74,7 +75,21 @@ class CliPartsTest {
     assertThatThrownBy(() -> TraceFile.read(missing, 10))
         .hasMessage(missing + ", line 1: a request needs hash_ids and input_length");
     var broken = write((LINES + "{oops\n").getBytes(StandardCharsets.UTF_8));
-    assertThatThrownBy(() -> TraceFile.read(broken, 10)).hasMessageContaining("line 4 is no JSON");
+    assertThatThrownBy(() -> TraceFile.read(broken, 10))
+        .hasMessageContaining("line 4 is no JSON object");
+    for (var bad :
+        List.of(
+            "{\"input_length\": \"abc\", \"hash_ids\": [1]}",
+            "{\"input_length\": -1, \"hash_ids\": [1]}",
+            "{\"input_length\": 5, \"hash_ids\": \"xx\"}",
+            "{\"input_length\": 5, \"hash_ids\": [1.5]}",
+            "{\"input_length\": 99999999999, \"hash_ids\": [1]}")) {
+      var file = write(bad.getBytes(StandardCharsets.UTF_8));
+      assertThatThrownBy(() -> TraceFile.read(file, 10))
+          .isInstanceOf(IOException.class)
+          .hasMessageContaining(file + ", line 1:")
+          .hasMessageContaining("would be right");
+    }
     var empty = write(new byte[0]);
     assertThatThrownBy(() -> TraceFile.read(empty, 10)).hasMessageContaining("holds no requests");
   }
@@ -161,6 +176,17 @@ class CliPartsTest {
       assertThat(line.isDue()).isFalse();
       clock[0] = 6_000_000_000L;
       assertThat(line.isDue()).isTrue();
+      try (var test = SpillwayFixture.small(directory.resolve("progress" + terminal))) {
+        var tally = new ReplayTally();
+        tally.served(new Request(0, 64, new long[] {1, 2}), 1, 0, 32);
+        test.store(1, 0, 8);
+        out.reset();
+        line.show(tally, test.spillway.stats());
+        assertThat(out.toString(StandardCharsets.UTF_8))
+            .startsWith(terminal ? "\r\033[K[##......" : "1/10 requests")
+            .contains("hits 0.500")
+            .contains("ETA 0:54");
+      }
     }
   }
 }

@@ -292,9 +292,10 @@ class ReplayTest {
   @Test
   void theCommandLineSaysWhatIsWrongAndFails() {
     assertThat(Main.run("replay", "--capacity", "lots")).isEqualTo(2);
-    assertThat(Main.run("replay", "--model", "gpt-9")).isEqualTo(1);
+    assertThat(Main.run("replay", "--model", "gpt-9")).isEqualTo(2);
     assertThat(Main.run("replay", "--trace", directory + "/absent")).isEqualTo(1);
-    assertThat(Main.run("replay", "--concurrency", "0")).isEqualTo(1);
+    assertThat(Main.run("replay", "--concurrency", "0")).isEqualTo(2);
+    assertThat(Main.run("replay", "--json", directory + "/absent/report.json")).isEqualTo(2);
     var arguments =
         new String[] {
           "replay",

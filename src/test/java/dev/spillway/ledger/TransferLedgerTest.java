@@ -48,7 +48,8 @@ class TransferLedgerTest {
   private void report(long id, int rank, int position, BlockOutcome outcome) {
     var report = new RankReport();
     report.begin(rank);
-    report.add(id, position, outcome, BlockStage.WRITING, outcome.isWell() ? 0 : 5, 100, 1);
+    boolean well = outcome.isWell();
+    report.add(id, position, outcome, BlockStage.WRITING, well ? 0 : 5, 100, 1, !well);
     ledger.apply(report);
   }
 
@@ -101,7 +102,8 @@ class TransferLedgerTest {
     assertThat(index.freeCount()).as("the slot may still be written").isEqualTo(6);
     report(plan, 1, 1, BlockOutcome.STORED);
     ledger.finish();
-    assertThat(index.freeCount()).isEqualTo(7);
+    assertThat(index.freeCount()).as("one is stored, one retired").isEqualTo(6);
+    assertThat(index.retiredCount()).isEqualTo(1);
     assertThat(result.join().faults()).containsOnlyKeys(1);
     var fault = result.join().faults().values().iterator().next();
     assertThat(fault.outcome()).isEqualTo(BlockOutcome.WRITE_ERROR);
@@ -235,9 +237,7 @@ class TransferLedgerTest {
     plans.clear();
     ledger.abandon(BlockOutcome.CANCELLED);
     assertThat(result.join().outcome(1)).isEqualTo(BlockOutcome.CANCELLED);
-    // The entries stay reserved for ever: this index dies with its engine.
-    index.discard(0);
-    index.discard(1);
+    assertThat(ledger.counters().outcomes()).containsEntry(BlockOutcome.CANCELLED, 2L);
   }
 
   @Test
@@ -247,6 +247,92 @@ class TransferLedgerTest {
     assertThat(second).isNotDone();
     reportAll(plans.remove(), BlockOutcome.STORED);
     assertThat(second).isCompleted();
+  }
+
+  @Test
+  void aLeaseThatIsClosedOrOfAnotherIndexIsRefusedAndNothingIsClaimed() {
+    storeWell(10, 1);
+    var closed = Lease.take(index, 0, keys(10, 1), 0);
+    closed.close();
+    assertThatThrownBy(() -> ledger.load(closed, range(0, 1), DeviceEvent.NOW))
+        .hasMessageContaining("the lease is closed");
+    var other = new BlockIndex(List.of(8L), 1);
+    other.commit(other.reserve(0, 10, ~10L, -1));
+    try (var foreign = Lease.take(other, 0, keys(10, 1), 0)) {
+      assertThatThrownBy(() -> ledger.load(foreign, range(0, 1), DeviceEvent.NOW))
+          .hasMessage("the lease is of another Spillway; look up in this one");
+    }
+    try (var lease = Lease.take(index, 0, keys(10, 1), 0)) {
+      var result = ledger.load(lease, range(0, 1), DeviceEvent.NOW);
+      reportAll(plans.remove(), BlockOutcome.LOADED);
+      assertThat(result.join().isWell()).isTrue();
+    }
+  }
+
+  @Test
+  void anAnswerMayTakeInAResultOfTheSameRound() {
+    var first = store(10, 1);
+    var second = ledger.store(0, keys(20, 1), 0, new int[] {5}, DeviceEvent.NOW);
+    var seen = first.thenApply(result -> ledger.finish() + (second.isDone() ? 10 : 0));
+    var one = plans.remove();
+    var two = plans.remove();
+    for (int rank = 0; rank < RANKS; rank++) {
+      report(one, rank, 0, BlockOutcome.STORED);
+      report(two, rank, 0, BlockOutcome.STORED);
+    }
+    ledger.finish();
+    assertThat(seen).isCompletedWithValue(11);
+  }
+
+  @Test
+  void aPrefixStoredInPartsKeepsItsOrder() {
+    // Chunked prefill: the second part is asked for while the first is on its way.
+    var first = ledger.store(0, keys(10, 6), 0, range(0, 2), DeviceEvent.NOW);
+    var second = ledger.store(0, keys(10, 6), 2, range(2, 2), DeviceEvent.NOW);
+    reportAll(plans.remove(), BlockOutcome.STORED);
+    reportAll(plans.remove(), BlockOutcome.STORED);
+    assertThat(first.join().isWell() && second.join().isWell()).isTrue();
+    storeWell(50, 6);
+    assertThat(hits(10, 4)).as("the end of the prefix went, its beginning stayed").isEqualTo(2);
+  }
+
+  @Test
+  void aStoreLongerThanTheDiskKeepsItsOwnBeginning() {
+    for (int round = 0; round < 2; round++) {
+      for (int from = 0; from < 10; from += 5) {
+        var result = ledger.store(0, keys(10, 10), from, range(0, 5), DeviceEvent.NOW);
+        if (!plans.isEmpty()) {
+          reportAll(plans.remove(), BlockOutcome.STORED);
+        }
+        ledger.finish();
+        assertThat(result).isCompleted();
+      }
+      assertThat(hits(10, 10)).isEqualTo(8);
+    }
+    assertThat(index.evictions()).isZero();
+  }
+
+  @Test
+  void whatIsPresentCountsAsUsed() {
+    storeWell(10, 3);
+    storeWell(20, 3);
+    var again = ledger.store(0, keys(10, 4), 0, range(0, 4), DeviceEvent.NOW);
+    reportAll(plans.remove(), BlockOutcome.STORED);
+    assertThat(again.join().isWell()).isTrue();
+    storeWell(30, 2);
+    assertThat(hits(10, 4)).isEqualTo(4);
+    assertThat(hits(20, 3)).as("the older prefix gave way").isEqualTo(2);
+  }
+
+  @Test
+  void whatMovesNothingTakesNoPlace() {
+    storeWell(10, 1);
+    for (int i = 0; i < 50; i++) {
+      assertThat(store(10, 1)).isNotDone();
+    }
+    var moved = store(20, 1);
+    reportAll(plans.remove(), BlockOutcome.STORED);
+    assertThat(moved.join().isWell()).isTrue();
   }
 
   @Test

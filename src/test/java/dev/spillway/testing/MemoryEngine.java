@@ -153,6 +153,11 @@ public final class MemoryEngine implements TransferEngine {
   }
 
   @Override
+  public boolean blamesMedium(int index) {
+    return false;
+  }
+
+  @Override
   public long nanos(int index) {
     return 1;
   }

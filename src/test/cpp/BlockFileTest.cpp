@@ -177,7 +177,7 @@ TEST(BlockFileTest, sparseIsSaid) {
 // F3: a disk smaller than the capacity is seen at open.
 TEST(BlockFileTest, f3TooLittleSpaceIsRefusedAtOpenAndLeavesNothing) {
   TemporaryDirectory directory;
-  FileOptions options = fileOptions(directory.path());
+  FileOptions options = fileOptions(directory.path(), 1 << 20);
   options.capacityBytes = uint64_t{1} << 43;
   const OpenError failure = openError([&] { BlockFile file(options); });
   EXPECT_EQ(failure.reason(), OpenReason::kSpace);
@@ -291,9 +291,9 @@ TEST(BlockFileTest, anOpenThatWasCutShortIsTakenOver) {
 
 TEST(BlockFileTest, aRefusedCapacityTakesNoSpaceFromAnExistingFile) {
   TemporaryDirectory directory;
-  { BlockFile file(fileOptions(directory.path())); }
+  { BlockFile file(fileOptions(directory.path(), 1 << 20, 4)); }
   const uint64_t before = std::filesystem::file_size(blocksPath(directory.path()));
-  FileOptions options = fileOptions(directory.path());
+  FileOptions options = fileOptions(directory.path(), 1 << 20, 4);
   options.capacityBytes = uint64_t{1} << 43;
   EXPECT_EQ(openError([&] { BlockFile f(options); }).reason(), OpenReason::kSpace);
   EXPECT_EQ(std::filesystem::file_size(blocksPath(directory.path())), before);
@@ -303,7 +303,7 @@ TEST(BlockFileTest, aRefusedCapacityTakesNoSpaceFromAnExistingFile) {
     errno = ENOSPC;
     return -1;
   };
-  options = fileOptions(directory.path(), 8192, 128);
+  options = fileOptions(directory.path(), 1 << 20, 8);
   EXPECT_EQ(openError([&] { BlockFile f(options, calls); }).error(), ENOSPC);
   EXPECT_EQ(std::filesystem::file_size(blocksPath(directory.path())), before);
 }

@@ -20,6 +20,7 @@ constexpr int64_t kCopyWaitNanos = 50'000;
 // After the ring has failed, its last completions are looked for this often.
 constexpr int64_t kBrokenWaitNanos = 10'000'000;
 constexpr int64_t kRetryNanos = 50'000;
+constexpr uint32_t kNotifyBatch = 32;
 constexpr uint32_t kFullWaitDivisor = 3;
 
 }  // namespace
@@ -129,8 +130,19 @@ void Lane::step() {
   if (work) settle();
   reapCopies();
   if (broken()) failAll();
-  if (reported_) parts_.pollWaker->notify();
-  reported_ = false;
+  notifyPoller();
+}
+
+// Waking the poller costs three system calls. While more blocks are in line it is woken for many
+// endings at once, but no later than after the first round that adds none.
+void Lane::notifyPoller() {
+  const bool backlog = !down_.empty() || !ioQueue_.empty();
+  const bool grew = reported_ > reportedBefore_;
+  reportedBefore_ = reported_;
+  if (reported_ == 0 || (backlog && grew && reported_ < kNotifyBatch)) return;
+  parts_.pollWaker->notify();
+  reported_ = 0;
+  reportedBefore_ = 0;
 }
 
 BlockTransfer* Lane::admit() {
@@ -307,7 +319,7 @@ void Lane::report(const UpRecord& record) {
   counters_.ended.fetch_add(1, std::memory_order_relaxed);
   const bool pushed = up_.push(record);
   CHECK(pushed, "no room for an ending among %lu", static_cast<unsigned long>(up_.capacity()));
-  reported_ = true;
+  reported_++;
 }
 
 // Ends blocks that have not been given a staging slot.

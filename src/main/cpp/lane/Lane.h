@@ -127,6 +127,7 @@ class Lane {
   void run();
   Status startUp();
   void step();
+  void notifyPoller();
   bool finished() const;
   void issue();
   void retryDue();
@@ -158,7 +159,8 @@ class Lane {
 
   BoundedQueue<DownRecord> down_;
   BoundedQueue<UpRecord> up_;
-  bool reported_ = false;
+  uint32_t reported_ = 0;  // endings since the poller was last woken
+  uint32_t reportedBefore_ = 0;
 
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> closing_{false};

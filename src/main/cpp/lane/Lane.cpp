@@ -20,7 +20,7 @@ constexpr int64_t kCopyWaitNanos = 50'000;
 // After the ring has failed, its last completions are looked for this often.
 constexpr int64_t kBrokenWaitNanos = 10'000'000;
 constexpr int64_t kRetryNanos = 50'000;
-constexpr uint32_t kNotifyBatch = 32;
+constexpr uint32_t kNotifyBatch = 64;
 constexpr uint32_t kFullWaitDivisor = 3;
 
 }  // namespace

@@ -1,8 +1,6 @@
 package dev.spillway.block;
 
 import java.nio.ByteBuffer;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -111,7 +109,7 @@ public record KvLayout(List<Group> groups) {
    * bytes of their pieces. Strides and addresses are the device's affair and do not count.
    */
   public long fingerprint() {
-    var digest = sha256();
+    var digest = Sha256.digest();
     for (var group : groups) {
       var bytes = ByteBuffer.allocate(2 * Integer.BYTES + group.pieces().size() * Long.BYTES);
       bytes.putInt(group.blockTokens()).putInt(group.pieces().size());
@@ -119,14 +117,6 @@ public record KvLayout(List<Group> groups) {
       digest.update(bytes.array());
     }
     return ByteBuffer.wrap(digest.digest()).getLong();
-  }
-
-  private static MessageDigest sha256() {
-    try {
-      return MessageDigest.getInstance("SHA-256");
-    } catch (NoSuchAlgorithmException e) {
-      throw new IllegalStateException("every Java platform has SHA-256", e);
-    }
   }
 
   private static void check(boolean right, String format, Object... values) {

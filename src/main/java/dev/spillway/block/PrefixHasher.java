@@ -3,7 +3,6 @@ package dev.spillway.block;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 
 /**
  * Hashes a prompt's token ids into the chained keys of its blocks: the key of a block covers its
@@ -11,7 +10,7 @@ import java.security.NoSuchAlgorithmException;
  * in every process and on every machine. Not thread-safe.
  */
 public final class PrefixHasher {
-  private final MessageDigest digest = sha256();
+  private final MessageDigest digest = Sha256.digest();
   private final byte[] root;
 
   /**
@@ -60,13 +59,5 @@ public final class PrefixHasher {
     byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
     digest.update(ByteBuffer.allocate(Integer.BYTES).putInt(bytes.length).array());
     digest.update(bytes);
-  }
-
-  private static MessageDigest sha256() {
-    try {
-      return MessageDigest.getInstance("SHA-256");
-    } catch (NoSuchAlgorithmException e) {
-      throw new IllegalStateException("every Java platform has SHA-256", e);
-    }
   }
 }

@@ -6,16 +6,20 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <vector>
 
 #include "base/Check.h"
 #include "base/Checksum.h"
+#include "base/FaultPlan.h"
 #include "base/Status.h"
 #include "base/Waker.h"
 #include "device/CudaRuntime.h"
 #include "device/DeviceCopier.h"
+#include "device/FaultyCopier.h"
 #include "disk/BlockFile.h"
+#include "disk/FaultyRing.h"
 #include "disk/Ring.h"
 #include "lane/LoadLane.h"
 #include "lane/StoreLane.h"
@@ -31,6 +35,7 @@ constexpr int64_t kCloseNanosMax = int64_t{86'400} * 365 * 1'000'000'000;
 struct OpenPlan {
   FileOptions file;
   std::vector<PieceTable> pieces;
+  FaultPlan faults;
 };
 
 // Java has checked the values; what is checked again here is what memory safety rests on.
@@ -58,6 +63,17 @@ OpenPlan readPlan(const char* directory, const char* nameSpace, const OpenRecord
     plan.file.groups.push_back(
         {static_cast<uint32_t>(table.payloadBytes), groups[group].blockTokens});
     plan.pieces.push_back(std::move(table));
+  }
+  plan.faults.seed = record.faultSeed;
+  const auto* faults = reinterpret_cast<const FaultRecord*>(pieces);
+  for (uint32_t i = 0; i < record.faultCount; i++) {
+    FaultRule rule;
+    rule.kind = static_cast<FaultKind>(faults[i].kind);
+    rule.direction = static_cast<FaultDirection>(faults[i].direction);
+    rule.error = faults[i].error;
+    rule.rate = faults[i].rate;
+    rule.delayNanos = faults[i].delayNanos;
+    plan.faults.rules.push_back(rule);
   }
   plan.file.directory = directory;
   plan.file.nameSpace = nameSpace;
@@ -108,6 +124,16 @@ void fillLane(int64_t*& target, const Lane& lane) {
   fill(target, ring.enters);
   fill(target, ring.submitRetries);
   fill(target, ring.overflows);
+  for (const auto& fate : lanes.faults) {
+    for (const auto& cause : fate) fill(target, cause);
+  }
+  for (const uint64_t injected : ring.injected) fill(target, injected);
+}
+
+// Blocks of which nothing more will be told.
+uint32_t quietOf(std::span<const UpRecord> records) {
+  return static_cast<uint32_t>(std::count_if(
+      records.begin(), records.end(), [](const UpRecord& up) { return (up.kind & kQuiet) != 0; }));
 }
 
 thread_local std::string threadText;
@@ -127,6 +153,7 @@ struct KvEngine::State {
   State(OpenPlan plan, const OpenRecord& openRecord)
       : record(openRecord),
         pieces(std::move(plan.pieces)),
+        faults(std::move(plan.faults)),
         kind(chooseKind()),
         file(plan.file),
         newFile{file},
@@ -191,6 +218,13 @@ struct KvEngine::State {
     parts.blocksInFlightMax = record.blocksInFlightMax;
     parts.ring = kind == EngineKind::kUring ? makeUringRing(depth) : makeThreadRing(depth);
     parts.copier = makeHostCopier(pieces, parts.stagingSlots);
+    if (!faults.empty()) {
+      const uint64_t lane = faultyLanes++;  // each lane has faults of its own
+      const FaultPlan plan{faults.seed + lane, faults.rules};
+      parts.ring = std::make_unique<FaultyRing>(std::move(parts.ring), plan, depth);
+      parts.copier =
+          std::make_unique<FaultyCopier>(std::move(parts.copier), plan, parts.stagingSlots);
+    }
     return parts;
   }
 
@@ -200,19 +234,33 @@ struct KvEngine::State {
   }
 
   bool inBounds(const DownRecord& down) const {
-    const auto operation = static_cast<Operation>(down.operation);
-    if (operation != Operation::kStore && operation != Operation::kLoad) return false;
-    if (down.group >= pieces.size() || down.path != 0 || down.deadlineNanos != 0) return false;
+    if (down.operation < static_cast<uint16_t>(Operation::kStore) ||
+        down.operation > static_cast<uint16_t>(Operation::kDrain)) {
+      return false;
+    }
+    if (isCommand(down)) return true;
+    if (down.group >= pieces.size() || down.path != 0) return false;
+    if (down.deadlineNanos > static_cast<uint64_t>(kCloseNanosMax)) return false;
+    const bool probe = static_cast<Operation>(down.operation) == Operation::kProbe;
     return down.slot < file.regions()[down.group].slotCount &&
-           down.deviceBlock < pieces[down.group].deviceBlocks;
+           (probe || down.deviceBlock < pieces[down.group].deviceBlocks);
   }
 
-  bool isStore(const DownRecord& down) const {
-    return static_cast<Operation>(down.operation) == Operation::kStore;
+  static bool isCommand(const DownRecord& down) {
+    const auto operation = static_cast<Operation>(down.operation);
+    return operation == Operation::kCancel || operation == Operation::kDrain;
   }
+
+  static bool isLoad(const DownRecord& down) {
+    return static_cast<Operation>(down.operation) == Operation::kLoad;
+  }
+
+  // A transfer is all loads or all stores; which, only its sender knows.
+  bool command(const DownRecord& down) { return load.command(down) && store.command(down); }
 
   const OpenRecord record;
   std::vector<PieceTable> pieces;
+  FaultPlan faults;
   std::string kindReason;
   EngineKind kind;
   BlockFile file;
@@ -221,6 +269,7 @@ struct KvEngine::State {
   EngineFailure failure;
   std::string notice;
   uint32_t depth = 0;
+  uint64_t faultyLanes = 0;
   StoreLane store;
   LoadLane load;
   // Blocks accepted and not yet polled, by lane; the worker's thread only.
@@ -257,6 +306,18 @@ const char* KvEngine::message() const { return message_.c_str(); }
 
 int32_t KvEngine::error() const { return error_; }
 
+int32_t KvEngine::raiseEpoch(uint64_t epoch) {
+  if (state_ == nullptr || closed_ || leaked_) return kClosed;
+  try {
+    if (epoch > state_->file.epoch()) state_->file.raiseEpoch(epoch);
+    return 0;
+  } catch (const OpenError& failure) {
+    message_ = failure.what();
+    error_ = failure.error();
+    return static_cast<int32_t>(failure.reason());
+  }
+}
+
 int32_t KvEngine::submit(const DownRecord* records, int32_t count) {
   if (state_ == nullptr || closed_ || leaked_) return kClosed;
   State& state = *state_;
@@ -265,10 +326,14 @@ int32_t KvEngine::submit(const DownRecord* records, int32_t count) {
   }
   int32_t accepted = 0;
   for (; accepted < count; accepted++) {
-    const bool store = state.isStore(records[accepted]);
-    uint32_t& outstanding = store ? state.storesOutstanding : state.loadsOutstanding;
+    if (State::isCommand(records[accepted])) {
+      if (!state.command(records[accepted])) break;
+      continue;
+    }
+    const bool loads = State::isLoad(records[accepted]);
+    uint32_t& outstanding = loads ? state.loadsOutstanding : state.storesOutstanding;
     if (outstanding == state.record.blocksInFlightMax) break;
-    Lane& lane = store ? static_cast<Lane&>(state.store) : state.load;
+    Lane& lane = loads ? static_cast<Lane&>(state.load) : state.store;
     const bool pushed = lane.submit(records[accepted]);
     CHECK(pushed, "queue full with %u blocks outstanding", outstanding);
     outstanding++;
@@ -284,10 +349,12 @@ int32_t KvEngine::poll(UpRecord* target, int32_t capacity) {
   const auto room = static_cast<size_t>(capacity);
   const size_t loads = state_->load.poll({target, room});
   const size_t stores = state_->store.poll({target + loads, room - loads});
-  CHECK(loads <= state_->loadsOutstanding && stores <= state_->storesOutstanding,
-        "%zu loads and %zu stores ended, more than were begun", loads, stores);
-  state_->loadsOutstanding -= static_cast<uint32_t>(loads);
-  state_->storesOutstanding -= static_cast<uint32_t>(stores);
+  const uint32_t quietLoads = quietOf({target, loads});
+  const uint32_t quietStores = quietOf({target + loads, stores});
+  CHECK(quietLoads <= state_->loadsOutstanding && quietStores <= state_->storesOutstanding,
+        "%u loads and %u stores are over, more than were begun", quietLoads, quietStores);
+  state_->loadsOutstanding -= quietLoads;
+  state_->storesOutstanding -= quietStores;
   return static_cast<int32_t>(loads + stores);
 }
 
@@ -342,6 +409,7 @@ const char* KvEngine::describe() const {
     for (std::string line; std::getline(notices, line);) {
       if (!line.empty()) text << "notice=" << line << "\n";
     }
+    if (!state.faults.empty()) text << "notice=faults are made on purpose: a trial\n";
     if (broken() != 0) text << "cause=" << state.failure.cause().cause << "\n";
   }
   return keep(text.str());
@@ -384,6 +452,10 @@ const char* engineMessage(int64_t engine) { return engineOf(engine)->message(); 
 
 int32_t engineError(int64_t engine) { return engineOf(engine)->error(); }
 
+int32_t engineRaiseEpoch(int64_t engine, int64_t epoch) {
+  return engineOf(engine)->raiseEpoch(static_cast<uint64_t>(epoch));
+}
+
 int32_t engineSubmit(int64_t engine, int64_t records, int32_t count) {
   return engineOf(engine)->submit(reinterpret_cast<const DownRecord*>(records), count);
 }
@@ -414,7 +486,7 @@ uint64_t checksumOf(int64_t address, int64_t bytes, int64_t seed) {
 }
 
 void recordLayout(int64_t target, int32_t count) {
-  const std::array<size_t, 42> layout = {
+  const std::array<size_t, 45> layout = {
       sizeof(DownRecord),
       offsetof(DownRecord, ticket),
       offsetof(DownRecord, operation),
@@ -455,8 +527,11 @@ void recordLayout(int64_t target, int32_t count) {
       offsetof(OpenRecord, blocksInFlightMax),
       offsetof(OpenRecord, fingerprint),
       offsetof(OpenRecord, lockWaitNanos),
+      offsetof(OpenRecord, faultSeed),
+      offsetof(OpenRecord, faultCount),
       sizeof(GroupRecord),
       sizeof(PieceRecord),
+      sizeof(FaultRecord),
   };
   CHECK(static_cast<size_t>(count) == layout.size(), "%d of %zu numbers", count, layout.size());
   auto* numbers = reinterpret_cast<int64_t*>(target);

@@ -27,6 +27,10 @@ class KvEngine {
   const char* message() const;
   int32_t error() const;
 
+  // Raises the epoch in the file, on disk before it returns; before the first submit. 0, or the
+  // OpenReason, as open().
+  int32_t raiseEpoch(uint64_t epoch);
+
   // Takes the leading records for which there is room and answers how many. A negative answer -n-1
   // means that record n is out of bounds and none was taken; kClosed, that the engine is not open.
   int32_t submit(const DownRecord* records, int32_t count);
@@ -49,7 +53,7 @@ class KvEngine {
   int32_t close(int64_t nanos);
 
   static constexpr int32_t kClosed = INT32_MIN;
-  static constexpr int32_t kLaneCounterCount = 11;
+  static constexpr int32_t kLaneCounterCount = 36;
   static constexpr int32_t kCounterCount = 2 * kLaneCounterCount;
 
  private:
@@ -67,6 +71,7 @@ void engineDelete(int64_t engine);
 int32_t engineOpen(int64_t engine, const char* directory, const char* nameSpace, int64_t record);
 const char* engineMessage(int64_t engine);
 int32_t engineError(int64_t engine);
+int32_t engineRaiseEpoch(int64_t engine, int64_t epoch);
 int32_t engineSubmit(int64_t engine, int64_t records, int32_t count);
 int32_t enginePoll(int64_t engine, int64_t target, int32_t capacity);
 void engineAwait(int64_t engine, int64_t nanos);

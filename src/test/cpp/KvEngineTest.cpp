@@ -274,7 +274,7 @@ TEST(KvEngineOpenTest, anotherRecordVersionIsRefused) {
   record.version = 9;
   EXPECT_EQ(engine.open("/nowhere", "test", &record),
             static_cast<int32_t>(OpenReason::kConfiguration));
-  EXPECT_STREQ(engine.message(), "record version 9 from Java, 1 in the native library: mixed JARs");
+  EXPECT_STREQ(engine.message(), "record version 9 from Java, 2 in the native library: mixed JARs");
 }
 
 // Nothing is left of an open that fails after the file was made.

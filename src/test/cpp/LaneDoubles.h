@@ -135,7 +135,7 @@ class BendableCopier final : public DeviceCopier {
     count = 0;
     return held ? Status::well() : real_->reap(tokens, count);
   }
-  uint32_t withdraw(std::span<uint32_t> tokens) override { return real_->withdraw(tokens); }
+  bool withdraw(uint32_t token) override { return real_->withdraw(token); }
   uint32_t pending() const override { return real_->pending(); }
 
   Status failAttach;
@@ -183,6 +183,8 @@ class LaneUnderTest {
   }
 
   uint64_t slotOffset(uint32_t slot) const { return file_.offsetOf(GroupIndex{0}, DiskSlot{slot}); }
+  const BlockFile* file() const { return &file_; }
+  const std::vector<PieceTable>* groups() const { return &groups_; }
   uint8_t* block(uint32_t index) { return device.data() + index * kPayload; }
 
   // Fills a slot on the disk, and answers the record that loads it into the block of that number.

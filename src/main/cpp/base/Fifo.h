@@ -34,6 +34,14 @@ class Fifo {
   uint32_t count() const { return count_; }
   bool empty() const { return count_ == 0; }
   void clear() { count_ = 0; }
+  // Takes out what the predicate names; the others keep their order.
+  template <typename Predicate>
+  void removeIf(Predicate predicate) {
+    for (uint32_t left = count_; left > 0; left--) {
+      const T item = pop();
+      if (!predicate(item)) push(item);
+    }
+  }
 
  private:
   std::vector<T> items_;

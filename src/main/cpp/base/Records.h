@@ -9,14 +9,23 @@
 
 namespace spillway {
 
-constexpr uint32_t kRecordVersion = 1;
+constexpr uint32_t kRecordVersion = 2;
 
 enum class Operation : uint16_t {
   kStore = 1,
   kLoad = 2,
+  // A slot on disk is written, read and compared in place; no device block takes part.
+  kProbe = 3,
+  // Of blocks already submitted: those whose ticket agrees with `ticket` in the bits of
+  // `checksumSeed`. Cancel ends them now, and those that kernel or device hold are quiet later.
+  kCancel = 4,
+  // Drain ends those of them that have not started, lets the others finish, and has the stores
+  // among these say when their device block is copied.
+  kDrain = 5,
 };
 
-// Down: one block to move. `eventAddress` names a 64-bit sequence word; the copy of a store, or the
+// Down: one block to move, or a word about blocks on their way. `deadlineNanos` counts from here
+// (0: none). `eventAddress` names a 64-bit sequence word; the copy of a store, or the
 // copy onto the device of a load, starts once the word has reached `eventValue` (address 0: now).
 struct DownRecord {
   uint64_t ticket;
@@ -41,8 +50,10 @@ static_assert(offsetof(DownRecord, eventAddress) == 48 && offsetof(DownRecord, e
 
 // Bits of UpRecord::kind.
 constexpr uint16_t kEnded = 1;   // the outcome is known
-constexpr uint16_t kMedium = 4;  // the place on disk is to blame, not the moment
 constexpr uint16_t kQuiet = 2;   // neither kernel nor device can touch the block's memory any more
+constexpr uint16_t kMedium = 4;  // the place on disk is to blame, not the moment
+constexpr uint16_t kCopied = 8;  // a store's device block is copied; no ending
+constexpr uint16_t kCapacity = 16;  // the file system has no room or takes no writes
 
 // Up: how one block ended. Nanoseconds are those spent in each stage.
 struct UpRecord {
@@ -85,8 +96,11 @@ struct OpenRecord {
   uint32_t blocksInFlightMax;
   uint64_t fingerprint;
   uint64_t lockWaitNanos;
+  uint64_t faultSeed;
+  uint32_t faultCount;  // FaultRecords behind the pieces: faults to make, for trials only
+  uint32_t reserved;
 };
-static_assert(sizeof(OpenRecord) == 72);
+static_assert(sizeof(OpenRecord) == 88);
 
 struct GroupRecord {
   uint32_t blockTokens;
@@ -102,5 +116,16 @@ struct PieceRecord {
   uint64_t bytes;
 };
 static_assert(sizeof(PieceRecord) == 24);
+
+// One kind of fault to make, at a rate.
+struct FaultRecord {
+  uint32_t kind;       // FaultKind
+  uint32_t direction;  // FaultDirection
+  int32_t error;
+  uint32_t reserved;
+  double rate;
+  int64_t delayNanos;
+};
+static_assert(sizeof(FaultRecord) == 32);
 
 }  // namespace spillway

@@ -17,7 +17,19 @@ enum class Outcome : uint16_t {
   kCorrupt = 5,
   kCancelled = 6,
   kEngineFailed = 7,
+  kExpired = 8,
 };
+
+// What a completion that was no plain success shows, and what became of it: for the books.
+enum class FaultCause : uint8_t { kReadError, kWriteError, kShort, kCorrupt, kTransient };
+constexpr uint32_t kFaultCauses = 5;
+enum class FaultFate : uint8_t {
+  kSeen,
+  kRecovered,  // resumed or tried again
+  kEnded,      // the block ended with it
+  kDiscarded,  // the block had ended before
+};
+constexpr uint32_t kFaultFates = 4;
 
 // Where a block was when it ended.
 enum class Stage : uint16_t {

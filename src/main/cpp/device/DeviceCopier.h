@@ -54,8 +54,8 @@ class DeviceCopier {
   virtual Status start(const CopyRequest& request) = 0;
   // Writes the tokens of copies that are complete, memory effects included, and answers how many.
   virtual Status reap(std::span<uint32_t> tokens, uint32_t& count) = 0;
-  // Takes back copies that have not begun because they wait for their event; writes their tokens.
-  virtual uint32_t withdraw(std::span<uint32_t> tokens) = 0;
+  // Takes back a copy that has not begun because it waits for its event; false where it has.
+  virtual bool withdraw(uint32_t token) = 0;
   // Copies started and not yet reaped.
   virtual uint32_t pending() const = 0;
 };

@@ -38,11 +38,9 @@ class HostCopier final : public DeviceCopier {
     return Status::well();
   }
 
-  uint32_t withdraw(std::span<uint32_t> tokens) override {
-    uint32_t count = 0;
-    for (const CopyRequest& request : waiting_) tokens[count++] = request.token;
-    waiting_.clear();
-    return count;
+  bool withdraw(uint32_t token) override {
+    return std::erase_if(waiting_,
+                         [&](const CopyRequest& request) { return request.token == token; }) > 0;
   }
 
   uint32_t pending() const override {

@@ -211,9 +211,8 @@ BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls) {
     adopt(options);
     allocate(options, calls);
     probe();
-    Superblock superblock = wanted(options);
-    superblock.epoch = ++epoch_;
-    writeSuperblock(superblock);
+    superblock_ = wanted(options);
+    raiseEpoch(epoch_ + 1);
   } catch (...) {
     removeIfCreated();
     releaseFile();
@@ -550,6 +549,14 @@ void BlockFile::probe() {
   if (std::memcmp(out.get(), in.get(), bytes) != 0) {
     fail(OpenReason::kPath, 0, path_ + " does not give back what was written");
   }
+}
+
+void BlockFile::raiseEpoch(uint64_t epoch) {
+  CHECK(epoch >= epoch_, "epoch %lu after %lu", static_cast<unsigned long>(epoch),
+        static_cast<unsigned long>(epoch_));
+  superblock_.epoch = epoch;
+  writeSuperblock(superblock_);
+  epoch_ = epoch;
 }
 
 // On disk before the first block of this epoch is written.

@@ -73,6 +73,9 @@ class BlockFile {
   const std::string& notice() const { return notice_; }
 
   uint64_t offsetOf(GroupIndex group, DiskSlot slot) const;
+  // Writes a higher epoch to the file, before the first block of it: the ranks of one scheduler
+  // agree on the highest. Throws OpenError. Not beside other calls.
+  void raiseEpoch(uint64_t epoch);
   // Where this object made the file: unlinks it, because the open it was for has failed.
   void removeIfCreated();
 
@@ -108,6 +111,7 @@ class BlockFile {
   uint64_t headerBytes_ = 0;
   uint64_t fileBytes_ = 0;
   uint64_t epoch_ = 0;
+  Superblock superblock_{};
   std::vector<Region> regions_;
 };
 

@@ -1,4 +1,5 @@
 #include <cerrno>
+#include <cstring>
 
 #include "disk/Ring.h"
 
@@ -28,6 +29,34 @@ bool blamesMedium(int32_t error) {
     default:
       return false;
   }
+}
+
+bool blamesCapacity(int32_t error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EROFS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool blamesConfiguration(int32_t error) {
+  switch (error) {
+    case EINVAL:
+    case EBADF:
+    case EOPNOTSUPP:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string errorName(int32_t error) {
+  const char* name = strerrorname_np(error);
+  return name != nullptr ? name : "errno " + std::to_string(error);
 }
 
 }  // namespace spillway

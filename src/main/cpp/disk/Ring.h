@@ -35,6 +35,11 @@ enum class IoVerdict : uint8_t {
 IoVerdict verdictOf(int32_t result);
 // Whether an errno says that the place on disk is bad, rather than the moment or the request.
 bool blamesMedium(int32_t error);
+// Whether it says that the file system is full, over its quota or takes no writes.
+bool blamesCapacity(int32_t error);
+// Whether it says that requests of this kind cannot work here at all.
+bool blamesConfiguration(int32_t error);
+std::string errorName(int32_t error);
 
 // What the ring is asked to work on, and how it turned out. Filled by start().
 struct RingMode {
@@ -56,6 +61,7 @@ struct RingCounters {
   uint64_t enters = 0;         // system calls (or hand-overs to threads)
   uint64_t submitRetries = 0;  // submissions that the kernel put off (EAGAIN, EBUSY, ENOMEM)
   uint64_t overflows = 0;      // completions that did not fit: must stay 0
+  uint64_t injected[kFaultCauses] = {};  // faults that a FaultyRing made, by what they look like
 };
 
 // Reads and writes one file, many at a time. Made anywhere, but started and used on one thread, the

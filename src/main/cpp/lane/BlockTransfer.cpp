@@ -16,22 +16,29 @@ namespace {
 }  // namespace
 
 TransferState nextState(Operation operation, TransferState state, TransferEvent event) {
-  const bool store = operation == Operation::kStore;
+  const bool probe = operation == Operation::kProbe;
   const bool over = state == TransferState::kDone || state == TransferState::kFaulted;
   if (event == TransferEvent::kFailed && !over) return TransferState::kFaulted;
+  const bool abandons = event == TransferEvent::kAbandoned;
   switch (state) {
     case TransferState::kQueued:
+      if (abandons) return TransferState::kAbandoned;
       if (event != TransferEvent::kStarted) break;
-      return store ? TransferState::kCopying : TransferState::kReading;
+      if (probe) return TransferState::kWriting;
+      return operation == Operation::kStore ? TransferState::kCopying : TransferState::kReading;
     case TransferState::kCopying:
-      if (event != TransferEvent::kCopied) break;
-      return store ? TransferState::kWriting : TransferState::kDone;
+      if (abandons) return TransferState::kAbandoned;
+      if (event != TransferEvent::kCopied || probe) break;
+      return operation == Operation::kStore ? TransferState::kWriting : TransferState::kDone;
     case TransferState::kReading:
-      if (event != TransferEvent::kMovedWhole || store) break;
-      return TransferState::kCopying;
+      if (abandons) return TransferState::kAbandoned;
+      if (event != TransferEvent::kMovedWhole || operation == Operation::kStore) break;
+      return probe ? TransferState::kDone : TransferState::kCopying;
     case TransferState::kWriting:
-      if (event != TransferEvent::kMovedWhole || !store) break;
-      return TransferState::kDone;
+      if (abandons) return TransferState::kAbandoned;
+      if (event != TransferEvent::kMovedWhole || operation == Operation::kLoad) break;
+      return probe ? TransferState::kReading : TransferState::kDone;
+    case TransferState::kAbandoned:
     case TransferState::kDone:
     case TransferState::kFaulted:
       break;
@@ -68,7 +75,8 @@ IoRequest BlockTransfer::submit() {
   attempts_++;
   inFlight = true;
   IoRequest request;
-  request.direction = isStore() ? IoDirection::kWrite : IoDirection::kRead;
+  ioDirection_ = state == TransferState::kWriting ? IoDirection::kWrite : IoDirection::kRead;
+  request.direction = ioDirection_;
   request.data = data + bytesMoved;
   request.bytes = extent.transferBytes - bytesMoved;
   request.offset = extent.offset + bytesMoved;
@@ -113,33 +121,59 @@ void BlockTransfer::fault(Outcome outcome, Stage stage, int32_t error) {
   advance(TransferEvent::kFailed);
 }
 
-bool BlockTransfer::isMedium() const {
-  switch (outcome_) {
+void BlockTransfer::abandon(Outcome outcome, Stage stage, int32_t error) {
+  CHECK(outcome_ == Outcome::kNone, "ticket %lu ends twice",
+        static_cast<unsigned long>(record.ticket));
+  CHECK(!isFree(), "ticket %lu is abandoned, and could end",
+        static_cast<unsigned long>(record.ticket));
+  outcome_ = outcome;
+  stage_ = stage;
+  error_ = error;
+  advance(TransferEvent::kAbandoned);
+}
+
+void BlockTransfer::turnToReading() {
+  advance(TransferEvent::kMovedWhole);
+  CHECK(state == TransferState::kReading, "state %d", static_cast<int>(state));
+  bytesMoved = 0;
+  stalls_ = 0;
+  retries_ = 0;
+}
+
+namespace {
+
+// What an outcome says of the place on disk, as bits of UpRecord::kind.
+uint16_t blameOf(Outcome outcome, int32_t error) {
+  switch (outcome) {
     case Outcome::kShort:
     case Outcome::kCorrupt:
-      return true;
+      return kMedium;
     case Outcome::kReadError:
     case Outcome::kWriteError:
-      return blamesMedium(error_);
+      if (blamesMedium(error)) return kMedium;
+      return blamesCapacity(error) ? kCapacity : 0;
     case Outcome::kNone:
     case Outcome::kDone:
     case Outcome::kCancelled:
     case Outcome::kEngineFailed:
-      return false;
+    case Outcome::kExpired:
+      return 0;
   }
-  return false;
+  return 0;
 }
 
+}  // namespace
+
 UpRecord BlockTransfer::ended(int64_t now) const {
-  CHECK(state == TransferState::kDone || state == TransferState::kFaulted, "state %d",
-        static_cast<int>(state));
-  CHECK(!inFlight && !copying, "ticket %lu is in use", static_cast<unsigned long>(record.ticket));
-  CHECK((state == TransferState::kFaulted) == (outcome_ != Outcome::kNone), "state %d, outcome %d",
+  CHECK(isOver() || isAbandoned(), "state %d", static_cast<int>(state));
+  CHECK(isFree() || isAbandoned(), "ticket %lu is in use",
+        static_cast<unsigned long>(record.ticket));
+  CHECK((state == TransferState::kDone) == (outcome_ == Outcome::kNone), "state %d, outcome %d",
         static_cast<int>(state), static_cast<int>(outcome_));
   UpRecord up{};
   up.ticket = record.ticket;
-  up.kind = kEnded | kQuiet;
-  if (isMedium()) up.kind |= kMedium;
+  up.kind = kEnded | blameOf(outcome_, error_);
+  if (isOver()) up.kind |= kQuiet;
   const bool done = state == TransferState::kDone;
   up.outcome = static_cast<uint16_t>(done ? Outcome::kDone : outcome_);
   up.stage = static_cast<uint16_t>(stage_);
@@ -153,6 +187,15 @@ UpRecord BlockTransfer::ended(int64_t now) const {
   const int64_t known = ioNanos + verifyNanos + copyNanos;
   up.copyNanos = static_cast<uint64_t>(copyNanos);
   up.queuedNanos = static_cast<uint64_t>(std::max<int64_t>(now - acceptedAt - known, 0));
+  return up;
+}
+
+UpRecord BlockTransfer::quiet(int64_t now) {
+  CHECK(isAbandoned() && isFree(), "ticket %lu, state %d",
+        static_cast<unsigned long>(record.ticket), static_cast<int>(state));
+  UpRecord up = ended(now);
+  up.kind = kQuiet;
+  advance(TransferEvent::kFailed);
   return up;
 }
 

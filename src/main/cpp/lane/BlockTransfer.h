@@ -11,8 +11,19 @@ namespace spillway {
 
 // store: QUEUED -> COPYING -> WRITING -> DONE | FAULTED
 // load:  QUEUED -> READING -> COPYING -> DONE | FAULTED
-enum class TransferState : uint8_t { kQueued, kCopying, kReading, kWriting, kDone, kFaulted };
-enum class TransferEvent : uint8_t { kStarted, kMovedWhole, kCopied, kFailed };
+// probe: QUEUED -> WRITING -> READING -> DONE | FAULTED
+// any that is not over -> ABANDONED -> FAULTED: cancelled or expired, and told so, while the kernel
+// or the device still held its memory; over once they have let go.
+enum class TransferState : uint8_t {
+  kQueued,
+  kCopying,
+  kReading,
+  kWriting,
+  kAbandoned,
+  kDone,
+  kFaulted
+};
+enum class TransferEvent : uint8_t { kStarted, kMovedWhole, kCopied, kFailed, kAbandoned };
 
 // Pure: no I/O, no clock. The state that follows; a pair that cannot occur is an engine fault.
 TransferState nextState(Operation operation, TransferState state, TransferEvent event);
@@ -49,9 +60,28 @@ class BlockTransfer {
   Progress onIo(int32_t result, uint32_t alignment);
 
   void fault(Outcome outcome, Stage stage, int32_t error);
+  // The block ends before its memory is free.
+  void abandon(Outcome outcome, Stage stage, int32_t error);
+  // The record of an ending, or of that of an abandoned block.
   UpRecord ended(int64_t now) const;
+  // The record of an abandoned block whose memory has come free.
+  UpRecord quiet(int64_t now);
+  // A probe has written its pattern, and is to read it back.
+  void turnToReading();
 
-  bool isStore() const { return record.operation == static_cast<uint16_t>(Operation::kStore); }
+  Operation operation() const { return static_cast<Operation>(record.operation); }
+  bool isOver() const { return state == TransferState::kDone || state == TransferState::kFaulted; }
+  bool isAbandoned() const { return state == TransferState::kAbandoned; }
+  // Neither the kernel nor the device can touch its memory.
+  bool isFree() const { return !inFlight && !copying; }
+  // The disk or the copier has had a part in it.
+  bool hasStarted() const { return attempts_ > 0 || state == TransferState::kWriting || copying; }
+  // When its time is up; 0 where it has no bound.
+  int64_t expiresAt() const {
+    return record.deadlineNanos == 0 ? 0 : acceptedAt + static_cast<int64_t>(record.deadlineNanos);
+  }
+  // The direction of the request in flight, or of the last one.
+  IoDirection ioDirection() const { return ioDirection_; }
   int32_t lastError() const { return error_; }
   uint32_t retries() const { return retries_; }
   static uint32_t indexOf(uint64_t userData) { return static_cast<uint32_t>(userData); }
@@ -62,8 +92,10 @@ class BlockTransfer {
   TransferState state = TransferState::kDone;
   uint8_t* data = nullptr;
   uint32_t bytesMoved = 0;
-  bool inFlight = false;  // the kernel may touch the staging slot
-  bool copying = false;   // the device may
+  bool inFlight = false;    // the kernel may touch the staging slot
+  bool copying = false;     // the device may
+  bool tellCopied = false;  // a drain waits for the device block
+  bool toldCopied = false;
   uint64_t checksum = 0;
 
   // Monotonic nanoseconds: acceptance, and the time spent in each stage.
@@ -76,12 +108,12 @@ class BlockTransfer {
   int64_t copyStartedAt = 0;
 
  private:
-  bool isMedium() const;
   uint64_t userData() const { return uint64_t{generation_} << 32 | slot.index; }
 
   // Raised at every submission, so that a stray completion cannot end another block.
   uint32_t generation_ = 0;
   uint32_t attempts_ = 0;
+  IoDirection ioDirection_ = IoDirection::kRead;
   uint32_t stalls_ = 0;
   uint32_t retries_ = 0;
   Outcome outcome_ = Outcome::kNone;

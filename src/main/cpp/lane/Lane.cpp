@@ -22,6 +22,23 @@ constexpr int64_t kBrokenWaitNanos = 10'000'000;
 constexpr int64_t kRetryNanos = 50'000;
 constexpr uint32_t kNotifyBatch = 64;
 constexpr uint32_t kFullWaitDivisor = 3;
+// Commands on their way: two for each transfer that is open would do.
+constexpr uint32_t kCommandsPerBlock = 4;
+// A block may be told of three times: copied, ended, quiet.
+constexpr uint32_t kRecordsPerBlock = 3;
+
+// Whether a cancel or a drain means this block.
+bool names(const DownRecord& command, const DownRecord& block) {
+  return ((command.ticket ^ block.ticket) & command.checksumSeed) == 0;
+}
+
+// What a completion that was no plain success shows.
+FaultCause causeOf(const BlockTransfer& transfer, Progress progress) {
+  if (progress == Progress::kResume || progress == Progress::kShort) return FaultCause::kShort;
+  if (verdictOf(-transfer.lastError()) == IoVerdict::kRetry) return FaultCause::kTransient;
+  const bool writes = transfer.ioDirection() == IoDirection::kWrite;
+  return writes ? FaultCause::kWriteError : FaultCause::kReadError;
+}
 
 }  // namespace
 
@@ -30,11 +47,13 @@ Lane::Lane(LaneParts parts, const char* name)
       name_(name),
       staging_(parts_.stagingSlots, parts_.stagingSlotBytes),
       transfers_(parts_.stagingSlots),
+      waiting_(parts_.blocksInFlightMax),
       ioQueue_(parts_.stagingSlots),
       completions_(parts_.queueDepth),
       copied_(parts_.stagingSlots),
       down_(parts_.blocksInFlightMax),
-      up_(parts_.blocksInFlightMax),
+      commands_(kCommandsPerBlock * parts_.blocksInFlightMax),
+      up_(kRecordsPerBlock * parts_.blocksInFlightMax),
       overFuture_(over_.get_future()) {
   CHECK(parts_.file != nullptr && parts_.groups != nullptr && parts_.pollWaker != nullptr &&
             parts_.failure != nullptr,
@@ -44,6 +63,7 @@ Lane::Lane(LaneParts parts, const char* name)
   CHECK(parts_.groups->size() == parts_.file->regions().size(), "%zu groups and %zu regions",
         parts_.groups->size(), parts_.file->regions().size());
   retries_.reserve(parts_.stagingSlots);
+  misconfigured_.reserve(kMisconfiguredMax);
 }
 
 Lane::~Lane() { CHECK(!thread_.joinable(), "the thread of %s outlives its lane", name_); }
@@ -69,6 +89,12 @@ Status Lane::open() {
 
 void Lane::submitted() {
   if (sleeping_.exchange(false, std::memory_order_acq_rel)) parts_.ring->wake();
+}
+
+bool Lane::command(const DownRecord& record) {
+  if (!commands_.push(record)) return false;
+  parts_.ring->wake();
+  return true;
 }
 
 void Lane::close() {
@@ -108,18 +134,23 @@ Status Lane::startUp() {
 }
 
 bool Lane::finished() const {
-  return closing_.load() && down_.empty() && staging_.freeCount() == staging_.slotCount();
+  return closing_.load() && down_.empty() && waiting_.empty() &&
+         staging_.freeCount() == staging_.slotCount();
 }
 
 // The order is the point: the ring is fed before finished blocks are worked on, so that the disk is
 // never idle while the processor is busy, and the kernel is entered once a round.
 void Lane::step() {
+  const uint32_t before = reported_;
+  takeDown();
   if (broken()) {
-    refuseQueued(Outcome::kEngineFailed);
+    refuseWaiting(Outcome::kEngineFailed);
   } else if (closing_.load()) {
-    refuseQueued(Outcome::kCancelled);
+    refuseWaiting(Outcome::kCancelled);
   }
+  expireDue();
   if (broken() || closing_.load()) withdrawCopies();
+  if (reported_ != before) wakePoller();  // the lane may be about to sleep
   if (!broken()) {
     takeIn();
     retryDue();
@@ -133,23 +164,137 @@ void Lane::step() {
   notifyPoller();
 }
 
+// Commands are looked at first and obeyed last, so that each finds what was submitted before it.
+void Lane::takeDown() {
+  DownRecord orders[16];
+  const size_t count = commands_.pop(orders);
+  DownRecord record;
+  const int64_t time = down_.empty() ? 0 : now();
+  while (down_.pop({&record, 1}) == 1) {
+    waiting_.push({record, time});
+    const auto bound = static_cast<int64_t>(record.deadlineNanos);
+    if (bound != 0) noteDeadline(time + bound);
+  }
+  for (size_t i = 0; i < count; i++) obey(orders[i]);
+}
+
+void Lane::obey(const DownRecord& command) {
+  const bool cancels = static_cast<Operation>(command.operation) == Operation::kCancel;
+  waiting_.removeIf([&](const Waiting& waiting) {
+    if (!names(command, waiting.record)) return false;
+    endWaiting(waiting, Outcome::kCancelled);
+    return true;
+  });
+  for (BlockTransfer& transfer : transfers_) {
+    if (transfer.isOver() || transfer.isAbandoned() || !names(command, transfer.record)) continue;
+    if (cancels) {
+      abandon(transfer, Outcome::kCancelled);
+    } else {
+      drain(transfer);
+    }
+  }
+}
+
+// Ends a block now. Where kernel or device hold its memory it is quiet later; nothing can call a
+// request back that the kernel has begun.
+void Lane::abandon(BlockTransfer& transfer, Outcome outcome) {
+  if (transfer.copying && parts_.copier->withdraw(transfer.slot.index)) transfer.copying = false;
+  Stage stage = Stage::kQueued;
+  if (transfer.copying) {
+    stage = Stage::kCopying;
+  } else if (transfer.inFlight) {
+    stage = transfer.ioDirection() == IoDirection::kWrite ? Stage::kWriting : Stage::kReading;
+  }
+  if (transfer.isFree()) {
+    forget(transfer);
+    fault(transfer, outcome, stage, 0);
+    return;
+  }
+  counters_.faulted.fetch_add(1, std::memory_order_relaxed);
+  transfer.abandon(outcome, stage, 0);
+  counters_.ended.fetch_add(1, std::memory_order_relaxed);
+  report(transfer.ended(now()));
+}
+
+void Lane::forget(BlockTransfer& transfer) {
+  const uint32_t index = transfer.slot.index;
+  ioQueue_.removeIf([&](uint32_t queued) { return queued == index; });
+  std::erase(retries_, index);
+  onForgotten(transfer);
+}
+
+// A block that has not started ends here; one that has goes on, and a store of them says when its
+// device block is the caller's again.
+void Lane::drain(BlockTransfer& transfer) {
+  if (transfer.copying && parts_.copier->withdraw(transfer.slot.index)) transfer.copying = false;
+  if (!transfer.hasStarted()) {
+    abandon(transfer, Outcome::kCancelled);
+  } else if (transfer.isFree() && transfer.state == TransferState::kCopying) {
+    abandon(transfer, Outcome::kCancelled);  // its copy was to wait for an event
+  } else if (transfer.operation() == Operation::kStore) {
+    transfer.tellCopied = true;
+    if (!transfer.copying) tellCopied(transfer);
+  }
+}
+
+void Lane::tellCopied(BlockTransfer& transfer) {
+  if (!transfer.tellCopied || transfer.toldCopied) return;
+  transfer.toldCopied = true;
+  UpRecord up{};
+  up.ticket = transfer.record.ticket;
+  up.kind = kCopied;
+  report(up);
+}
+
+void Lane::noteDeadline(int64_t expiresAt) { nextDeadline_ = std::min(nextDeadline_, expiresAt); }
+
+// Looks at every block, but only when the earliest deadline that was noted has passed.
+void Lane::expireDue() {
+  if (nextDeadline_ == INT64_MAX) return;
+  const int64_t time = now();
+  if (time < nextDeadline_) return;
+  nextDeadline_ = INT64_MAX;
+  waiting_.removeIf([&](const Waiting& waiting) {
+    if (waiting.record.deadlineNanos == 0) return false;
+    const int64_t until = waiting.acceptedAt + static_cast<int64_t>(waiting.record.deadlineNanos);
+    if (until > time) {
+      noteDeadline(until);
+      return false;
+    }
+    endWaiting(waiting, Outcome::kExpired);
+    return true;
+  });
+  for (BlockTransfer& transfer : transfers_) {
+    if (transfer.isOver() || transfer.isAbandoned() || transfer.expiresAt() == 0) continue;
+    if (transfer.expiresAt() > time) {
+      noteDeadline(transfer.expiresAt());
+    } else {
+      abandon(transfer, broken() ? Outcome::kEngineFailed : Outcome::kExpired);
+    }
+  }
+}
+
 // Waking the poller costs three system calls. While more blocks are in line it is woken for many
 // endings at once, but no later than after the first round that adds none.
 void Lane::notifyPoller() {
-  const bool backlog = !down_.empty() || !ioQueue_.empty();
+  const bool backlog = !waiting_.empty() || !ioQueue_.empty();
   const bool grew = reported_ > reportedBefore_;
   reportedBefore_ = reported_;
   if (reported_ == 0 || (backlog && grew && reported_ < kNotifyBatch)) return;
+  wakePoller();
+}
+
+void Lane::wakePoller() {
   parts_.pollWaker->notify();
   reported_ = 0;
   reportedBefore_ = 0;
 }
 
 BlockTransfer* Lane::admit() {
-  DownRecord record;
   const StagingSlot slot = staging_.acquire();
-  CHECK(slot.valid() && down_.pop({&record, 1}) == 1, "admit with %u slots free",
-        staging_.freeCount());
+  CHECK(slot.valid(), "admit with %u slots free", staging_.freeCount());
+  const Waiting waiting = waiting_.pop();
+  const DownRecord& record = waiting.record;
   CHECK(record.group < parts_.file->regions().size(), "group %u", record.group);
   const Region& region = parts_.file->regions()[record.group];
   CHECK(region.slotBytes <= staging_.slotBytes(), "%u bytes in a staging slot of %lu",
@@ -157,7 +302,7 @@ BlockTransfer* Lane::admit() {
   const Extent extent{parts_.file->offsetOf(GroupIndex{record.group}, DiskSlot{record.slot}),
                       region.payloadBytes, region.slotBytes};
   BlockTransfer& transfer = transfers_[slot.index];
-  transfer.begin(record, extent, slot, staging_.data(slot), now());
+  transfer.begin(record, extent, slot, staging_.data(slot), waiting.acceptedAt);
   return &transfer;
 }
 
@@ -210,7 +355,7 @@ void Lane::enter(bool work) {
 bool Lane::mayWait() {
   if (inFlight_ == parts_.queueDepth || staging_.freeCount() == 0) return true;
   sleeping_.exchange(true, std::memory_order_acq_rel);
-  return down_.empty() && !finished();
+  return down_.empty() && commands_.empty() && !finished();
 }
 
 uint32_t Lane::waitCount() const {
@@ -225,6 +370,7 @@ int64_t Lane::waitNanos() const {
   if (waitCount() > 1) bound(kFullWaitNanos);
   if (parts_.copier->pending() > 0) bound(kCopyWaitNanos);
   if (broken()) bound(kBrokenWaitNanos);
+  if (nextDeadline_ != INT64_MAX) bound(std::max<int64_t>(0, nextDeadline_ - now()));
   for (const uint32_t index : retries_) {
     bound(std::max<int64_t>(0, transfers_[index].retryAt - now()));
   }
@@ -243,26 +389,63 @@ void Lane::onCompletion(const IoCompletion& completion) {
 }
 
 void Lane::onProgress(BlockTransfer& transfer, Progress progress) {
-  const bool store = transfer.isStore();
-  const Stage stage = store ? Stage::kWriting : Stage::kReading;
-  if (broken()) return;  // failAll() ends it: nothing in flight any more
+  const bool writes = transfer.ioDirection() == IoDirection::kWrite;
+  const Stage stage = writes ? Stage::kWriting : Stage::kReading;
+  const bool plain = progress == Progress::kWhole || progress == Progress::kBroken;
+  if (!plain) countFault(FaultFate::kSeen, causeOf(transfer, progress));
+  if (broken() || transfer.isAbandoned()) {
+    if (!plain) countFault(FaultFate::kDiscarded, causeOf(transfer, progress));
+    if (broken()) return;  // failAll() ends it: nothing in flight any more
+    return progress == Progress::kWhole ? onMovedForNobody(transfer) : letGo(transfer);
+  }
   transfer.ioNanos = now() - transfer.ioStartedAt;
   switch (progress) {
     case Progress::kWhole:
+      misconfigured_.clear();
       return onMoved(transfer);
     case Progress::kResume:
+      countFault(FaultFate::kRecovered, FaultCause::kShort);
       counters_.resumed.fetch_add(1, std::memory_order_relaxed);
       return queueIo(transfer);
     case Progress::kRetryLater:
+      countFault(FaultFate::kRecovered, FaultCause::kTransient);
       return retryLater(transfer);
     case Progress::kShort:
+      countFault(FaultFate::kEnded, FaultCause::kShort);
       return fault(transfer, Outcome::kShort, stage, 0);
     case Progress::kFailed:
-      return fault(transfer, store ? Outcome::kWriteError : Outcome::kReadError, stage,
+      countFault(FaultFate::kEnded, causeOf(transfer, progress));
+      noteMisconfigured(transfer);
+      return fault(transfer, writes ? Outcome::kWriteError : Outcome::kReadError, stage,
                    transfer.lastError());
     case Progress::kBroken:
       parts_.failure->set(Status::fatal(0, "the kernel counts more bytes than were asked for"));
   }
+}
+
+void Lane::countFault(FaultFate fate, FaultCause cause) {
+  counters_.faults[static_cast<size_t>(fate)][static_cast<size_t>(cause)].fetch_add(
+      1, std::memory_order_relaxed);
+}
+
+// One slot that is refused as malformed may be a freak of one device; eight different ones in a row
+// are a tier that cannot work, and would be a cache that only fails.
+void Lane::noteMisconfigured(const BlockTransfer& transfer) {
+  const int32_t error = transfer.lastError();
+  if (!blamesConfiguration(error)) {
+    misconfigured_.clear();
+    return;
+  }
+  const uint64_t offset = transfer.extent.offset;
+  if (std::find(misconfigured_.begin(), misconfigured_.end(), offset) != misconfigured_.end()) {
+    return;
+  }
+  misconfigured_.push_back(offset);
+  if (misconfigured_.size() < kMisconfiguredMax) return;
+  parts_.failure->set(Status::fatal(
+      error, std::to_string(kMisconfiguredMax) + " slots in a row were refused with " +
+                 errorName(error) + ": " + parts_.file->path() +
+                 " does not take these requests any more; the tier is off until it is reopened"));
 }
 
 void Lane::retryLater(BlockTransfer& transfer) {
@@ -296,7 +479,13 @@ void Lane::reapCopies() {
     CHECK(transfer.copying, "token %u is copied twice", copied_[i]);
     transfer.copying = false;
     transfer.copyNanos = now() - transfer.copyStartedAt;
-    if (!broken()) onCopied(transfer);
+    tellCopied(transfer);
+    if (broken()) continue;
+    if (transfer.isAbandoned()) {
+      letGo(transfer);
+    } else {
+      onCopied(transfer);
+    }
   }
   if (!status.ok()) parts_.failure->set(status);
 }
@@ -307,30 +496,41 @@ void Lane::fault(BlockTransfer& transfer, Outcome outcome, Stage stage, int32_t 
   end(transfer);
 }
 
-// Only here does a staging slot come free: after the kernel's completion and after the copy.
+// Only here and in letGo() does a staging slot come free: after the kernel's completion and after
+// the copy.
 void Lane::end(BlockTransfer& transfer) {
-  CHECK(!transfer.inFlight && !transfer.copying, "ticket %lu is still in use",
+  CHECK(transfer.isFree(), "ticket %lu is still in use",
         static_cast<unsigned long>(transfer.record.ticket));
+  counters_.ended.fetch_add(1, std::memory_order_relaxed);
   report(transfer.ended(now()));
   staging_.release(transfer.slot);
 }
 
+void Lane::letGo(BlockTransfer& transfer) {
+  CHECK(transfer.isFree(), "ticket %lu is still in use",
+        static_cast<unsigned long>(transfer.record.ticket));
+  report(transfer.quiet(now()));
+  staging_.release(transfer.slot);
+}
+
 void Lane::report(const UpRecord& record) {
-  counters_.ended.fetch_add(1, std::memory_order_relaxed);
   const bool pushed = up_.push(record);
   CHECK(pushed, "no room for an ending among %lu", static_cast<unsigned long>(up_.capacity()));
   reported_++;
 }
 
-// Ends blocks that have not been given a staging slot.
-void Lane::refuseQueued(Outcome outcome) {
-  DownRecord record;
-  while (down_.pop({&record, 1}) == 1) {
-    BlockTransfer refused;
-    refused.begin(record, {}, {}, nullptr, now());
-    refused.fault(outcome, Stage::kQueued, 0);
-    report(refused.ended(now()));
-  }
+// Ends a block that has not been given a staging slot.
+void Lane::endWaiting(const Waiting& waiting, Outcome outcome) {
+  BlockTransfer refused;
+  refused.begin(waiting.record, {}, {}, nullptr, waiting.acceptedAt);
+  refused.fault(outcome, Stage::kQueued, 0);
+  counters_.ended.fetch_add(1, std::memory_order_relaxed);
+  counters_.faulted.fetch_add(1, std::memory_order_relaxed);
+  report(refused.ended(now()));
+}
+
+void Lane::refuseWaiting(Outcome outcome) {
+  while (!waiting_.empty()) endWaiting(waiting_.pop(), outcome);
 }
 
 // After the ring has failed: what the kernel never took is not in its hands.
@@ -341,27 +541,31 @@ void Lane::withdrawIo() {
 
 // Copies that wait for an event have not begun; nobody may be left to raise it.
 void Lane::withdrawCopies() {
-  const uint32_t count = parts_.copier->withdraw(copied_);
-  for (uint32_t i = 0; i < count; i++) {
-    BlockTransfer& transfer = transfers_[copied_[i]];
+  if (parts_.copier->pending() == 0) return;
+  const bool failed = broken();
+  for (BlockTransfer& transfer : transfers_) {
+    if (!transfer.copying || !parts_.copier->withdraw(transfer.slot.index)) continue;
     transfer.copying = false;
-    const bool failed = broken();
-    fault(transfer, failed ? Outcome::kEngineFailed : Outcome::kCancelled, Stage::kCopying,
-          failed ? parts_.failure->cause().error : 0);
+    if (transfer.isAbandoned()) {
+      letGo(transfer);
+    } else {
+      fault(transfer, failed ? Outcome::kEngineFailed : Outcome::kCancelled, Stage::kCopying,
+            failed ? parts_.failure->cause().error : 0);
+    }
   }
 }
 
 // Ends every block that neither the kernel nor the device holds; the others follow as they let go.
 void Lane::failAll() {
-  ioQueue_.clear();
-  retries_.clear();
-  onBreakDown();
   const int32_t error = parts_.failure->cause().error;
   for (BlockTransfer& transfer : transfers_) {
-    const bool over =
-        transfer.state == TransferState::kDone || transfer.state == TransferState::kFaulted;
-    if (over || transfer.inFlight || transfer.copying) continue;
-    fault(transfer, Outcome::kEngineFailed, Stage::kQueued, error);
+    if (transfer.isOver() || !transfer.isFree()) continue;
+    forget(transfer);
+    if (transfer.isAbandoned()) {
+      letGo(transfer);
+    } else {
+      fault(transfer, Outcome::kEngineFailed, Stage::kQueued, error);
+    }
   }
 }
 

@@ -48,6 +48,8 @@ struct LaneCounters {
   std::atomic<uint64_t> inFlightMax{0};
   std::atomic<uint64_t> busyNanos{0};      // time with at least one request in flight
   std::atomic<uint64_t> inFlightNanos{0};  // the sum over that time of the requests in flight
+  // Completions that were no plain success: seen = recovered + ended + discarded, cause by cause.
+  std::atomic<uint64_t> faults[kFaultFates][kFaultCauses] = {};
 };
 
 // Carries blocks one way between device and disk: the only place that knows device, staging and
@@ -78,6 +80,8 @@ class Lane {
   // Producer's side. False when the queue is full.
   bool submit(const DownRecord& record) { return down_.push(record); }
   void submitted();
+  // A cancel or a drain. It overtakes the queue, and sees all that was submitted before it.
+  bool command(const DownRecord& record);
   // Consumer's side.
   size_t poll(std::span<UpRecord> target) { return up_.pop(target); }
   bool hasEndings() const { return !up_.empty(); }
@@ -102,12 +106,14 @@ class Lane {
   virtual void onMoved(BlockTransfer& transfer) = 0;
   // The copier is done with the block.
   virtual void onCopied(BlockTransfer& transfer) = 0;
-  // The lane is broken and has ended all that it may; forget them.
-  virtual void onBreakDown() {}
+  // The block ends now; it must not be found in a line of the derived lane's any more.
+  virtual void onForgotten(BlockTransfer&) {}
+  // The ring has moved all bytes of a block that had been abandoned.
+  virtual void onMovedForNobody(BlockTransfer& transfer) { letGo(transfer); }
 
   // The next queued block in a staging slot of its own, or null when there is none of either.
   BlockTransfer* admit();
-  bool canAdmit() const { return !down_.empty() && staging_.freeCount() > 0; }
+  bool canAdmit() const { return !waiting_.empty() && staging_.freeCount() > 0; }
   // Puts a block in line for the ring.
   void queueIo(BlockTransfer& transfer);
   void startCopy(BlockTransfer& transfer, CopyDirection direction);
@@ -115,6 +121,9 @@ class Lane {
   uint32_t queueDepth() const { return parts_.queueDepth; }
   void end(BlockTransfer& transfer);
   void fault(BlockTransfer& transfer, Outcome outcome, Stage stage, int32_t error);
+  // The memory of an abandoned block has come free.
+  void letGo(BlockTransfer& transfer);
+  void countFault(FaultFate fate, FaultCause cause);
   const PieceTable& piecesOf(const BlockTransfer& transfer) const {
     return (*parts_.groups)[transfer.record.group];
   }
@@ -124,10 +133,26 @@ class Lane {
   static constexpr uint32_t kSettleBatch = 8;
 
  private:
+  struct Waiting {
+    DownRecord record;
+    int64_t acceptedAt = 0;
+  };
+
   void run();
   Status startUp();
   void step();
+  void takeDown();
+  void obey(const DownRecord& command);
+  void expireDue();
+  void noteDeadline(int64_t expiresAt);
+  void abandon(BlockTransfer& transfer, Outcome outcome);
+  void forget(BlockTransfer& transfer);
+  void drain(BlockTransfer& transfer);
+  void tellCopied(BlockTransfer& transfer);
+  void endWaiting(const Waiting& waiting, Outcome outcome);
+  void noteMisconfigured(const BlockTransfer& transfer);
   void notifyPoller();
+  void wakePoller();
   bool finished() const;
   void issue();
   void retryDue();
@@ -142,7 +167,7 @@ class Lane {
   void failAll();
   void withdrawIo();
   void withdrawCopies();
-  void refuseQueued(Outcome outcome);
+  void refuseWaiting(Outcome outcome);
   void report(const UpRecord& record);
   void countInFlight(int32_t change);
 
@@ -150,6 +175,7 @@ class Lane {
   const char* name_;
   StagingSlots staging_;
   std::vector<BlockTransfer> transfers_;  // one for each staging slot
+  Fifo<Waiting> waiting_;                 // accepted, without a staging slot yet
   Fifo<uint32_t> ioQueue_;                // transfers in line for the ring
   std::vector<uint32_t> retries_;         // transfers that wait for their retryAt
   std::vector<IoCompletion> completions_;
@@ -157,7 +183,13 @@ class Lane {
   uint32_t inFlight_ = 0;
   int64_t inFlightSince_ = 0;
 
+  int64_t nextDeadline_ = INT64_MAX;
+  // The last slots that the kernel refused as EINVAL and its kin, one after the other.
+  static constexpr uint32_t kMisconfiguredMax = 8;
+  std::vector<uint64_t> misconfigured_;
+
   BoundedQueue<DownRecord> down_;
+  BoundedQueue<DownRecord> commands_;
   BoundedQueue<UpRecord> up_;
   uint32_t reported_ = 0;  // endings since the poller was last woken
   uint32_t reportedBefore_ = 0;

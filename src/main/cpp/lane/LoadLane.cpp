@@ -27,17 +27,22 @@ void LoadLane::settle() {
 // Bytes that are torn, misplaced, stale or rotten differ in the checksum, whose seed names key and
 // generation. They never reach the device.
 void LoadLane::verify(BlockTransfer& transfer) {
-  CHECK(transfer.state == TransferState::kReading, "state %d", static_cast<int>(transfer.state));
+  const bool abandoned = transfer.isAbandoned();
+  CHECK(abandoned || transfer.state == TransferState::kReading, "state %d",
+        static_cast<int>(transfer.state));
   CHECK(transfer.bytesMoved == transfer.extent.transferBytes, "%u of %u bytes", transfer.bytesMoved,
         transfer.extent.transferBytes);
   const int64_t begun = now();
   transfer.checksum =
       checksum(transfer.data, transfer.extent.payloadBytes, transfer.record.checksumSeed);
   transfer.verifyNanos = now() - begun;
-  if (transfer.checksum != transfer.record.expectedChecksum) {
-    fault(transfer, Outcome::kCorrupt, Stage::kVerifying, 0);
-    return;
+  const bool intact = transfer.checksum == transfer.record.expectedChecksum;
+  if (!intact) {
+    countFault(FaultFate::kSeen, FaultCause::kCorrupt);
+    countFault(abandoned ? FaultFate::kDiscarded : FaultFate::kEnded, FaultCause::kCorrupt);
   }
+  if (abandoned) return letGo(transfer);
+  if (!intact) return fault(transfer, Outcome::kCorrupt, Stage::kVerifying, 0);
   transfer.advance(TransferEvent::kMovedWhole);
   startCopy(transfer, CopyDirection::kToDevice);
 }

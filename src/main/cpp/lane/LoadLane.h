@@ -16,7 +16,11 @@ class LoadLane final : public Lane {
   bool hasWork() const override { return !whole_.empty(); }
   void onMoved(BlockTransfer& transfer) override;
   void onCopied(BlockTransfer& transfer) override;
-  void onBreakDown() override { whole_.clear(); }
+  void onForgotten(BlockTransfer& transfer) override {
+    whole_.removeIf([&](const BlockTransfer* queued) { return queued == &transfer; });
+  }
+  // Verified all the same: a fault of the disk counts, whoever still waits for the block.
+  void onMovedForNobody(BlockTransfer& transfer) override { whole_.push(&transfer); }
 
  private:
   void verify(BlockTransfer& transfer);

@@ -11,8 +11,37 @@ void StoreLane::settle() {
   for (uint32_t i = 0; i < kSettleBatch && hasWork(); i++) {
     BlockTransfer* transfer = admit();
     transfer->advance(TransferEvent::kStarted);
-    startCopy(*transfer, CopyDirection::kToHost);
+    if (transfer->operation() == Operation::kProbe) {
+      startProbe(*transfer);
+    } else {
+      startCopy(*transfer, CopyDirection::kToHost);
+    }
   }
+}
+
+// Words that no other probe writes and no block holds.
+void StoreLane::startProbe(BlockTransfer& transfer) {
+  uint64_t word = transfer.record.checksumSeed;
+  for (uint32_t at = 0; at + sizeof(word) <= transfer.extent.transferBytes; at += sizeof(word)) {
+    word += 0x9e3779b97f4a7c15;
+    std::memcpy(transfer.data + at, &word, sizeof(word));
+  }
+  transfer.checksum =
+      checksum(transfer.data, transfer.extent.transferBytes, transfer.record.checksumSeed);
+  queueIo(transfer);
+}
+
+void StoreLane::onProbed(BlockTransfer& transfer) {
+  const uint64_t found =
+      checksum(transfer.data, transfer.extent.transferBytes, transfer.record.checksumSeed);
+  if (found != transfer.checksum) {
+    countFault(FaultFate::kSeen, FaultCause::kCorrupt);
+    countFault(FaultFate::kEnded, FaultCause::kCorrupt);
+    fault(transfer, Outcome::kCorrupt, Stage::kVerifying, 0);
+    return;
+  }
+  transfer.advance(TransferEvent::kMovedWhole);
+  end(transfer);
 }
 
 // Copies run ahead of the ring by one depth and no more: that keeps it fed.
@@ -34,6 +63,14 @@ void StoreLane::onCopied(BlockTransfer& transfer) {
 }
 
 void StoreLane::onMoved(BlockTransfer& transfer) {
+  const bool probe = transfer.operation() == Operation::kProbe;
+  if (probe && transfer.state == TransferState::kReading) return onProbed(transfer);
+  if (probe) {
+    transfer.turnToReading();
+    std::memset(transfer.data, 0, transfer.extent.transferBytes);
+    queueIo(transfer);
+    return;
+  }
   transfer.advance(TransferEvent::kMovedWhole);
   end(transfer);
 }

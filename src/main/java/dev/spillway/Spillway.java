@@ -3,6 +3,8 @@ package dev.spillway;
 import dev.spillway.block.BlockKeys;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.DeviceEvent;
+import dev.spillway.block.LoadResult;
+import dev.spillway.block.PrefixRule;
 import dev.spillway.block.RankHello;
 import dev.spillway.block.RankReport;
 import dev.spillway.block.TransferPlan;
@@ -12,11 +14,15 @@ import dev.spillway.engine.NativeEngine;
 import dev.spillway.engine.TransferEngine;
 import dev.spillway.index.BlockIndex;
 import dev.spillway.index.Lease;
+import dev.spillway.index.PrefixLease;
 import dev.spillway.ledger.TransferLedger;
 import dev.spillway.policy.AdmissionPolicy;
+import dev.spillway.policy.LoadFailurePolicy;
 import dev.spillway.worker.TransferWorker;
 import dev.spillway.worker.WorkerThread;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
@@ -37,12 +43,16 @@ import org.slf4j.LoggerFactory;
 public final class Spillway implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(Spillway.class);
 
+  /** In the place of a device block that is not there: a store moves nothing for it. */
+  public static final int NULL_BLOCK = TransferLedger.NULL_BLOCK;
+
   private static final Duration SLEEP_MAX = Duration.ofHours(1);
   private static final Duration IDLE_WAIT_MAX = Duration.ofDays(365);
 
   private final TransferEngine engine;
   private final EngineMode mode;
   private final RankHello hello;
+  private final PrefixRule rule;
   private final BlockIndex index;
   private final TransferLedger ledger;
   private final TransferWorker worker;
@@ -65,7 +75,8 @@ public final class Spillway implements AutoCloseable {
     hello =
         new RankHello(
             0, 1, mode.slotCounts(), mode.alignment(), layout.fingerprint(), mode.epoch());
-    index = new BlockIndex(hello.slotCounts(), hello.epoch());
+    rule = new PrefixRule(layout);
+    index = new BlockIndex(hello.slotCounts(), hello.epoch(), config.probeInterval().toNanos());
     var deviceBlocks = new int[layout.groups().size()];
     for (int group = 0; group < deviceBlocks.length; group++) {
       deviceBlocks[group] = config.device().blockCount(group);
@@ -73,7 +84,14 @@ public final class Spillway implements AutoCloseable {
     int blocksInFlightMax = config.blocksInFlightMax();
     ledger =
         new TransferLedger(
-            index, layout, deviceBlocks, 1, blocksInFlightMax, nanoClock, this::send);
+            index,
+            layout,
+            deviceBlocks,
+            1,
+            blocksInFlightMax,
+            nanoClock,
+            config.operationBound().toNanos(),
+            (ranks, plan) -> send(plan));
     worker =
         new TransferWorker(engine, hello.rank(), TransferLedger.transfersMax(blocksInFlightMax));
     admission = config.admission();
@@ -128,6 +146,17 @@ public final class Spillway implements AutoCloseable {
    */
   public CompletableFuture<TransferResult> store(
       int group, BlockKeys keys, int from, int[] deviceBlocks, DeviceEvent event) {
+    return store(TransferLedger.NO_REQUEST, group, keys, from, deviceBlocks, event);
+  }
+
+  /**
+   * The same for a request, by which it can be drained or aborted. A device block of {@link
+   * #NULL_BLOCK} moves nothing.
+   *
+   * @param request the caller's number for it, not 0
+   */
+  public CompletableFuture<TransferResult> store(
+      long request, int group, BlockKeys keys, int from, int[] deviceBlocks, DeviceEvent event) {
     Objects.requireNonNull(event, "event; DeviceEvent.NOW would be right for no waiting");
     checkOwner();
     checkEngine();
@@ -135,7 +164,7 @@ public final class Spillway implements AutoCloseable {
     if (!admission.admit(group, from, deviceBlocks.length)) {
       return ledger.decline(group, deviceBlocks.length);
     }
-    var result = ledger.store(group, keys, from, deviceBlocks, event);
+    var result = ledger.store(request, group, keys, from, deviceBlocks, event);
     drive();
     return result;
   }
@@ -188,9 +217,149 @@ public final class Spillway implements AutoCloseable {
           "%d device blocks for a lease of %d blocks; at most that would be right"
               .formatted(deviceBlocks.length, lease.size()));
     }
-    var result = ledger.load(lease, deviceBlocks, event);
+    var result = ledger.load(TransferLedger.NO_REQUEST, lease, deviceBlocks, event, 0);
     drive();
     return result;
+  }
+
+  /**
+   * A lease on the longest prefix that every KV group can serve: full attention all of its blocks,
+   * a sliding window those of its window, recurrent state the snapshot at its end.
+   *
+   * @param keys of the prefix in each group, group 0 first; read during the call only
+   * @param fromTokens what the device has already in every group, a multiple of {@link
+   *     #unitTokens}; a lookup from any other place finds nothing
+   * @param untilTokens the longest prefix that is wanted
+   */
+  public PrefixLease lookup(List<BlockKeys> keys, int fromTokens, int untilTokens) {
+    checkOwner();
+    checkOpen();
+    if (keys.size() != mode.slotCounts().size() || fromTokens < 0) {
+      throw new IllegalArgumentException(
+          "keys of %d groups from token %d; those of %d groups from 0 on would be right"
+              .formatted(keys.size(), fromTokens, mode.slotCounts().size()));
+    }
+    boolean aligned = fromTokens % rule.unitTokens() == 0;
+    int until = aligned ? Math.max(fromTokens, untilTokens) : fromTokens;
+    var lease = PrefixLease.take(index, rule, keys, fromTokens, until);
+    lookups++;
+    for (int group = 0; group < keys.size(); group++) {
+      lookupBlocks += Math.max(0, rule.blocksOf(group, until) - rule.blocksOf(group, fromTokens));
+      hitBlocks += lease.group(group).size();
+    }
+    return lease;
+  }
+
+  /** Tokens of which a prefix over all groups is a multiple: whole blocks in each of them. */
+  public int unitTokens() {
+    return rule.unitTokens();
+  }
+
+  /**
+   * Loads what a lease over all groups needs, for a request.
+   *
+   * @param request the caller's number for it, by which it can be drained or aborted; 0 for none
+   * @param deviceBlocks where to, for each group as many as its lease has
+   * @param event after which they may be overwritten
+   * @param bound after which a block that has not ended is {@code EXPIRED}; zero for none but that
+   *     of every operation
+   * @param policy what is to become of the request if a block fails; asked where one does
+   * @return what failed, by group and block, and the longest prefix that is valid in every group
+   */
+  public CompletableFuture<LoadResult> load(
+      long request,
+      PrefixLease lease,
+      List<int[]> deviceBlocks,
+      DeviceEvent event,
+      Duration bound,
+      LoadFailurePolicy policy) {
+    Objects.requireNonNull(policy, "policy; LoadFailurePolicy.fail() is the default elsewhere");
+    checkOwner();
+    checkEngine();
+    var leases = lease.groups();
+    for (int group = 0; group < leases.size(); group++) {
+      if (deviceBlocks.size() != leases.size()
+          || deviceBlocks.get(group).length != leases.get(group).size()) {
+        throw new IllegalArgumentException(
+            "device blocks for %d groups, of which group %d needs %d"
+                .formatted(deviceBlocks.size(), group, leases.get(group).size()));
+      }
+      ledger.checkForLoad(leases.get(group), deviceBlocks.get(group));
+    }
+    var results = new ArrayList<CompletableFuture<TransferResult>>();
+    for (int group = 0; group < leases.size(); group++) {
+      results.add(
+          ledger.load(request, leases.get(group), deviceBlocks.get(group), event, bound.toNanos()));
+    }
+    drive();
+    return CompletableFuture.allOf(results.toArray(CompletableFuture[]::new))
+        .thenApply(
+            done ->
+                resultOf(lease, results.stream().map(CompletableFuture::join).toList(), policy));
+  }
+
+  private LoadResult resultOf(
+      PrefixLease lease, List<TransferResult> results, LoadFailurePolicy policy) {
+    var leases = lease.groups();
+    int valid =
+        rule.longest(
+            lease.fromTokens(),
+            lease.tokens(),
+            (group, block) -> {
+              int at = block - leases.get(group).from();
+              var result = results.get(group);
+              return at >= 0 && at < result.size() && result.outcome(at).isWell();
+            });
+    var firstBlocks = leases.stream().map(Lease::from).toList();
+    var result = new LoadResult(results, firstBlocks, lease.tokens(), valid, false);
+    if (result.isWell()) {
+      return result;
+    }
+    boolean fails =
+        policy.decide(result.causes(), valid, lease.tokens()) == LoadFailurePolicy.Decision.FAIL;
+    return new LoadResult(results, firstBlocks, lease.tokens(), valid, fails);
+  }
+
+  /**
+   * Ends what a request has under way: loads at once, stores where they have not begun; one that
+   * has is finished and kept, since its bytes are right. Its results complete as ever.
+   *
+   * @return completes in {@link #poll}, when neither kernel nor device can touch the request's
+   *     device blocks: only then may they be reused
+   */
+  public CompletableFuture<Void> abort(long request) {
+    checkOwner();
+    checkOpen();
+    var quiet = ledger.abort(request);
+    drive();
+    return quiet;
+  }
+
+  /**
+   * For preemption: drops what has not begun of these requests, lets the rest go on, and completes
+   * when neither kernel nor device can touch their device blocks; of a store that is when its
+   * blocks are copied.
+   */
+  public CompletableFuture<Void> drain(long... requests) {
+    checkOwner();
+    checkOpen();
+    var quiet = ledger.drain(requests);
+    drive();
+    return quiet;
+  }
+
+  /**
+   * Forgets all that is stored, at once. What is in flight ends as {@code CANCELLED} and is never
+   * found. Leases that are open stay valid as to memory, but loads from them are late misses.
+   *
+   * @return completes when neither kernel nor device can touch any device block
+   */
+  public CompletableFuture<Void> reset() {
+    checkOwner();
+    checkOpen();
+    var quiet = ledger.reset();
+    drive();
+    return quiet;
   }
 
   /**
@@ -262,10 +431,14 @@ public final class Spillway implements AutoCloseable {
         index.heldCount(),
         index.freeCount(),
         index.retiredCount(),
+        index.probedBackCount(),
         index.evictions(),
         ledger.blocksInFlight(),
         counters.unknownEndings(),
         counters.doubleEndings(),
+        counters.rankFaults(),
+        counters.probeFaults(),
+        counters.storePauses(),
         mode,
         engine.stats());
   }
@@ -287,7 +460,7 @@ public final class Spillway implements AutoCloseable {
       drained = drain();
     } finally {
       // Every result is completed, whatever went wrong, and the engine is released.
-      ledger.abandon(drained ? BlockOutcome.ENGINE_FAILED : BlockOutcome.CANCELLED);
+      ledger.abandon(drained ? BlockOutcome.ENGINE_FAILED : BlockOutcome.CANCELLED, !drained);
       engine.close();
     }
   }
@@ -337,7 +510,11 @@ public final class Spillway implements AutoCloseable {
       throw new IllegalStateException("the worker has ended", workerThread.failure());
     }
     applyReports();
-    return ledger.finish();
+    int completed = ledger.finish();
+    if (ledger.probeRetired() > 0) {
+      drive();
+    }
+    return completed;
   }
 
   private void applyReports() {

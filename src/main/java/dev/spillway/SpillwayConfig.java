@@ -4,6 +4,7 @@ import dev.spillway.device.DeviceMemory;
 import dev.spillway.engine.EngineOptions;
 import dev.spillway.engine.EngineOptions.Allocation;
 import dev.spillway.engine.EngineOptions.EngineKind;
+import dev.spillway.engine.FaultSpec;
 import dev.spillway.policy.AdmissionPolicy;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -51,6 +52,14 @@ public final class SpillwayConfig {
     return values.workerThread;
   }
 
+  public Duration operationBound() {
+    return values.operationBound;
+  }
+
+  public Duration probeInterval() {
+    return values.probeInterval;
+  }
+
   public AdmissionPolicy admission() {
     return values.admission;
   }
@@ -84,7 +93,8 @@ public final class SpillwayConfig {
         values.blocksInFlightMax,
         values.lockWait.toNanos(),
         addresses,
-        blocks);
+        blocks,
+        values.faults);
   }
 
   /** Collects the values. Not thread-safe. */
@@ -104,6 +114,9 @@ public final class SpillwayConfig {
     private int blocksInFlightMax = 4096;
     private Duration lockWait = Duration.ofSeconds(30);
     private Duration closeWait = Duration.ofSeconds(30);
+    private Duration operationBound = Duration.ofSeconds(30);
+    private Duration probeInterval = Duration.ofSeconds(10);
+    private FaultSpec faults = FaultSpec.NONE;
     private boolean workerThread;
     private AdmissionPolicy admission = AdmissionPolicy.always();
 
@@ -207,6 +220,35 @@ public final class SpillwayConfig {
           "closeWait is %s; zero to one day would be right",
           value);
       closeWait = value;
+      return this;
+    }
+
+    /**
+     * How long a block may take before it is {@code EXPIRED}; its memory stays in use until the
+     * kernel lets go. 30 s unless set, zero for no bound.
+     */
+    public Builder operationBound(Duration value) {
+      check(
+          !value.isNegative() && value.compareTo(WAIT_MAX) <= 0,
+          "operationBound is %s; zero to one day would be right",
+          value);
+      operationBound = value;
+      return this;
+    }
+
+    /** Time between the trials of a retired slot, three of which bring it back; 10 s unless set. */
+    public Builder probeInterval(Duration value) {
+      check(
+          !value.isNegative() && value.compareTo(WAIT_MAX) <= 0,
+          "probeInterval is %s; zero to one day would be right",
+          value);
+      probeInterval = value;
+      return this;
+    }
+
+    /** Faults to make on purpose, for trials only; none unless set. */
+    public Builder faults(FaultSpec value) {
+      faults = value;
       return this;
     }
 

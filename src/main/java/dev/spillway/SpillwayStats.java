@@ -18,10 +18,14 @@ import java.util.Map;
  * @param heldBlocks entries that leases and transfers hold now
  * @param freeSlots slots on disk that are free now
  * @param retiredSlots slots that are not handed out again
+ * @param probedBackSlots slots that trials have brought back into service
  * @param evictions entries that gave way to others
  * @param blocksInFlight blocks submitted and not yet over
  * @param unknownEndings endings of no open transfer; must be 0
  * @param doubleEndings second endings of a block; must be 0
+ * @param rankFaults disk faults by rank and cause: a block that two ranks fail counts twice
+ * @param probeFaults those among them of trials of retired slots
+ * @param storePauses times that stores were put off since the file system had no room
  * @param mode how the engine works
  * @param engine counters of its lanes
  */
@@ -36,14 +40,19 @@ public record SpillwayStats(
     int heldBlocks,
     int freeSlots,
     int retiredSlots,
+    int probedBackSlots,
     long evictions,
     int blocksInFlight,
     long unknownEndings,
     long doubleEndings,
+    Map<BlockOutcome, Long> rankFaults,
+    long probeFaults,
+    long storePauses,
     EngineMode mode,
     EngineStats engine) {
   public SpillwayStats {
     outcomes = Map.copyOf(outcomes);
+    rankFaults = Map.copyOf(rankFaults);
   }
 
   public long count(BlockOutcome outcome) {

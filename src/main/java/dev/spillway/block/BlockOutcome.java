@@ -22,6 +22,8 @@ public enum BlockOutcome {
   CORRUPT,
   /** Close, abort or reset came first. */
   CANCELLED,
+  /** The time it was given had passed; a load is a miss then, and the entry stays. */
+  EXPIRED,
   /** A bound was reached, or the entry was gone when its load began; nothing changed. */
   REJECTED,
   /** Device, event, stream or ring failed; the rank is lost until it is opened again. */
@@ -31,7 +33,8 @@ public enum BlockOutcome {
   public boolean isWell() {
     return switch (this) {
       case STORED, LOADED, PRESENT -> true;
-      case READ_ERROR, WRITE_ERROR, SHORT, CORRUPT, CANCELLED, REJECTED, ENGINE_FAILED -> false;
+      case READ_ERROR, WRITE_ERROR, SHORT, CORRUPT, CANCELLED, EXPIRED, REJECTED, ENGINE_FAILED ->
+          false;
     };
   }
 
@@ -39,7 +42,24 @@ public enum BlockOutcome {
   public boolean invalidatesEntry() {
     return switch (this) {
       case READ_ERROR, SHORT, CORRUPT -> true;
-      case STORED, LOADED, PRESENT, WRITE_ERROR, CANCELLED, REJECTED, ENGINE_FAILED -> false;
+      case STORED, LOADED, PRESENT, WRITE_ERROR, CANCELLED, EXPIRED, REJECTED, ENGINE_FAILED ->
+          false;
+    };
+  }
+
+  /** Whether a load that ended so found nothing wrong: as if the look-up had missed. */
+  public boolean isLateMiss() {
+    return switch (this) {
+      case CANCELLED, EXPIRED, REJECTED -> true;
+      case STORED, LOADED, PRESENT, READ_ERROR, WRITE_ERROR, SHORT, CORRUPT, ENGINE_FAILED -> false;
+    };
+  }
+
+  /** Whether the disk had a part in it. */
+  public boolean isOfDisk() {
+    return switch (this) {
+      case READ_ERROR, WRITE_ERROR, SHORT, CORRUPT -> true;
+      case STORED, LOADED, PRESENT, CANCELLED, EXPIRED, REJECTED, ENGINE_FAILED -> false;
     };
   }
 

@@ -25,8 +25,14 @@ public record KvLayout(List<Group> groups) {
    * @param name for messages and reports
    * @param blockTokens tokens that a block covers
    * @param pieces where a block's bytes lie, in packed order
+   * @param attention which of its blocks a prefix needs
    */
-  public record Group(String name, int blockTokens, List<Piece> pieces) {
+  public record Group(String name, int blockTokens, List<Piece> pieces, Attention attention) {
+    /** A group of full attention. */
+    public Group(String name, int blockTokens, List<Piece> pieces) {
+      this(name, blockTokens, pieces, Attention.FULL);
+    }
+
     public Group {
       pieces = List.copyOf(pieces);
       check(
@@ -48,6 +54,38 @@ public record KvLayout(List<Group> groups) {
     /** Payload bytes of one block. */
     public int blockBytes() {
       return Math.toIntExact(pieces.stream().mapToLong(Piece::bytes).sum());
+    }
+  }
+
+  /**
+   * What a group's layers look back at, and so which blocks make a prefix usable.
+   *
+   * @param windowTokens of a sliding window, 0 in the other kinds
+   */
+  public record Attention(Kind kind, int windowTokens) {
+    /** The kinds there are. */
+    public enum Kind {
+      /** Every block of the prefix. */
+      FULL,
+      /** The blocks of the last {@code windowTokens} tokens. */
+      SLIDING,
+      /** The snapshot at the end of the prefix: the last block alone. */
+      RECURRENT
+    }
+
+    public static final Attention FULL = new Attention(Kind.FULL, 0);
+    public static final Attention RECURRENT = new Attention(Kind.RECURRENT, 0);
+
+    public static Attention sliding(int windowTokens) {
+      return new Attention(Kind.SLIDING, windowTokens);
+    }
+
+    public Attention {
+      check(
+          kind == Kind.SLIDING ? windowTokens > 0 : windowTokens == 0,
+          "a window of %d tokens for %s attention; a sliding window needs one, the others none",
+          windowTokens,
+          kind);
     }
   }
 

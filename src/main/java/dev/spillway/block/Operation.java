@@ -1,9 +1,23 @@
 package dev.spillway.block;
 
-/** What is asked for a block. */
+/** What is asked for blocks. */
 public enum Operation {
   /** Device to disk. */
   STORE,
   /** Disk to device. */
-  LOAD
+  LOAD,
+  /** A slot is written, read and compared in place; no device block takes part. */
+  PROBE,
+  /** The blocks of a transfer end now; those that kernel or device hold are quiet later. */
+  CANCEL,
+  /** Those of a transfer's blocks that have not started end; the others go on. */
+  DRAIN;
+
+  /** Whether it is a word about blocks that are on their way. */
+  public boolean isCommand() {
+    return switch (this) {
+      case CANCEL, DRAIN -> true;
+      case STORE, LOAD, PROBE -> false;
+    };
+  }
 }

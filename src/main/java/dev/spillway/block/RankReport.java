@@ -1,11 +1,27 @@
 package dev.spillway.block;
 
 /**
- * Endings of blocks, as one rank reports them. Filled by the worker, read by the scheduler's side,
- * then handed back to be filled again; primitive arrays, so nothing is allocated for a block.
+ * What there is to tell of blocks, as one rank reports them. Filled by the worker, read by the
+ * scheduler's side, then handed back to be filled again; primitive arrays, so nothing is allocated
+ * for a block.
  */
 public final class RankReport {
   public static final int CAPACITY = 256;
+
+  /** The outcome is known: once for each block. */
+  public static final int ENDED = 1;
+
+  /** Neither kernel nor device can touch the block's memory any more: once for each block. */
+  public static final int QUIET = 2;
+
+  /** The slot on disk is to blame. */
+  public static final int MEDIUM = 4;
+
+  /** The device block of a store is copied. */
+  public static final int COPIED = 8;
+
+  /** The file system is full, over its quota or takes no writes. */
+  public static final int NO_ROOM = 16;
 
   private final long[] transferIds = new long[CAPACITY];
   private final int[] positions = new int[CAPACITY];
@@ -14,7 +30,7 @@ public final class RankReport {
   private final int[] errnos = new int[CAPACITY];
   private final int[] bytesDone = new int[CAPACITY];
   private final long[] nanos = new long[CAPACITY];
-  private final boolean[] medium = new boolean[CAPACITY];
+  private final int[] flags = new int[CAPACITY];
   private int size;
   private int rank;
 
@@ -24,20 +40,21 @@ public final class RankReport {
   }
 
   /**
-   * Adds an ending.
+   * Adds what there is to tell of a block.
    *
+   * @param told which of the flags above
+   * @param outcome where it has ended
    * @param spentNanos from submission to ending
-   * @param blamesMedium whether the slot on disk is to blame
    */
   public void add(
       long transferId,
       int position,
+      int told,
       BlockOutcome outcome,
       BlockStage stage,
       int errno,
       int bytes,
-      long spentNanos,
-      boolean blamesMedium) {
+      long spentNanos) {
     transferIds[size] = transferId;
     positions[size] = position;
     outcomes[size] = outcome;
@@ -45,7 +62,7 @@ public final class RankReport {
     errnos[size] = errno;
     bytesDone[size] = bytes;
     nanos[size] = spentNanos;
-    medium[size] = blamesMedium;
+    flags[size] = told;
     size++;
   }
 
@@ -85,8 +102,13 @@ public final class RankReport {
     return bytesDone[index];
   }
 
-  public boolean blamesMedium(int index) {
-    return medium[index];
+  /** Whether the entry tells all of these. */
+  public boolean tells(int index, int told) {
+    return (flags[index] & told) == told;
+  }
+
+  public int flags(int index) {
+    return flags[index];
   }
 
   public long nanos(int index) {

@@ -7,8 +7,8 @@ import java.util.Arrays;
  * transfer. From {@code submit} until its last block has been reported it belongs to the worker.
  */
 public final class TransferPlan {
-  /** Bits of a transfer's id, and of a block's index in its plan: together a ticket of 63 bits. */
-  public static final int ID_BITS = 43;
+  /** Bits of a transfer's id, and of a block's index in its plan: together a ticket of 62 bits. */
+  public static final int ID_BITS = 42;
 
   public static final int INDEX_BITS = 20;
 
@@ -29,6 +29,7 @@ public final class TransferPlan {
   private Operation operation = Operation.STORE;
   private int group;
   private DeviceEvent event = DeviceEvent.NOW;
+  private long boundNanos;
 
   /** Empties the plan for another transfer. */
   public void begin(long newTransferId, Operation newOperation, int newGroup, DeviceEvent after) {
@@ -36,7 +37,24 @@ public final class TransferPlan {
     operation = newOperation;
     group = newGroup;
     event = after;
+    boundNanos = 0;
     size = 0;
+  }
+
+  /** A cancel or a drain of a transfer's blocks. */
+  public static TransferPlan command(Operation operation, long transferId) {
+    var plan = new TransferPlan();
+    plan.begin(transferId, operation, 0, DeviceEvent.NOW);
+    return plan;
+  }
+
+  /** How long a block may take from when its rank accepts it, nanoseconds; 0 for no bound. */
+  public void bound(long nanos) {
+    boundNanos = nanos;
+  }
+
+  public long boundNanos() {
+    return boundNanos;
   }
 
   /** Gives the plan the id that its endings will name. */

@@ -4,6 +4,7 @@ import java.util.BitSet;
 import java.util.Collections;
 import java.util.SortedMap;
 import java.util.TreeMap;
+import java.util.concurrent.CompletionStage;
 
 /**
  * What became of the blocks of one store or load. Blocks that went well are counted; only the
@@ -19,23 +20,27 @@ public final class TransferResult {
   private final SortedMap<Integer, BlockFault> faults;
   private final BitSet present;
   private final long nanos;
+  private final CompletionStage<Void> quiet;
 
   /**
    * @param faults blocks that did not get where they were to go, by position
    * @param present blocks of a store that were there already, by position
    * @param nanos from the call to the last ending
+   * @param quiet completes when kernel and device can no longer touch the blocks
    */
   public TransferResult(
       Operation operation,
       int size,
       SortedMap<Integer, BlockFault> faults,
       BitSet present,
-      long nanos) {
+      long nanos,
+      CompletionStage<Void> quiet) {
     this.operation = operation;
     this.size = size;
     this.faults = faults.isEmpty() ? NONE : Collections.unmodifiableSortedMap(faults);
     this.present = present;
     this.nanos = nanos;
+    this.quiet = quiet;
   }
 
   /** Blocks that were asked for. */
@@ -80,6 +85,15 @@ public final class TransferResult {
   /** Nanoseconds from the call to the ending of the last block. */
   public long nanos() {
     return nanos;
+  }
+
+  /**
+   * The second moment of a transfer: from then on the device blocks may be reused. It has come
+   * already, unless a block was cancelled or expired while kernel or device still held its memory.
+   * Completed by {@code poll}; exceptionally where close had to leave memory behind.
+   */
+  public CompletionStage<Void> quiet() {
+    return quiet;
   }
 
   @Override

@@ -27,9 +27,10 @@ final class BlockStatus {
       case 5 -> BlockOutcome.CORRUPT;
       case 6 -> BlockOutcome.CANCELLED;
       case 7 -> BlockOutcome.ENGINE_FAILED;
+      case 8 -> BlockOutcome.EXPIRED;
       default ->
           throw new IllegalStateException(
-              "outcome " + code + " from native code; 1 to 7 are known");
+              "outcome " + code + " from native code; 1 to 8 are known");
     };
   }
 

@@ -12,6 +12,7 @@ import java.util.List;
  * @param stagingBytesMax of pinned host memory, for each of the two lanes
  * @param pieceAddresses base address of each piece's tensor, by group and piece
  * @param deviceBlocks blocks of device memory, by group
+ * @param faults to make on purpose
  */
 public record EngineOptions(
     Path directory,
@@ -29,7 +30,8 @@ public record EngineOptions(
     int blocksInFlightMax,
     long lockWaitNanos,
     List<List<Long>> pieceAddresses,
-    List<Integer> deviceBlocks) {
+    List<Integer> deviceBlocks,
+    FaultSpec faults) {
 
   /** How blocks get to the disk. */
   public enum EngineKind {
@@ -68,7 +70,8 @@ public record EngineOptions(
         RecordLayout.allocate(
             RecordLayout.OPEN_BYTES
                 + layout.groups().size() * RecordLayout.GROUP_BYTES
-                + pieces * RecordLayout.PIECE_BYTES);
+                + pieces * RecordLayout.PIECE_BYTES
+                + faults.faults().size() * RecordLayout.FAULT_BYTES);
     record
         .putInt(RecordLayout.OPEN_VERSION, RecordLayout.VERSION)
         .putInt(RecordLayout.OPEN_RANK, rank)
@@ -83,8 +86,11 @@ public record EngineOptions(
         .putInt(RecordLayout.OPEN_ALLOCATION, allocation.code)
         .putInt(RecordLayout.OPEN_BLOCKS_IN_FLIGHT_MAX, blocksInFlightMax)
         .putLong(RecordLayout.OPEN_FINGERPRINT, layout.fingerprint())
-        .putLong(RecordLayout.OPEN_LOCK_WAIT_NANOS, lockWaitNanos);
+        .putLong(RecordLayout.OPEN_LOCK_WAIT_NANOS, lockWaitNanos)
+        .putLong(RecordLayout.OPEN_FAULT_SEED, faults.seed() + 1000L * rank)
+        .putInt(RecordLayout.OPEN_FAULT_COUNT, faults.faults().size());
     putGroups(record.position(RecordLayout.OPEN_BYTES));
+    faults.putTo(record);
     return record.rewind(); // its address is that of its position
   }
 

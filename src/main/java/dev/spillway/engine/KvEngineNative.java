@@ -37,6 +37,8 @@ final class KvEngineNative {
 
   static native int engineError(long engine);
 
+  static native int engineRaiseEpoch(long engine, long epoch);
+
   static native int engineSubmit(long engine, long records, int count);
 
   static native int enginePoll(long engine, long target, int capacity);

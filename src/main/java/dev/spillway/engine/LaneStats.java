@@ -16,6 +16,7 @@ import java.nio.ByteBuffer;
  * @param enters system calls of the ring, or hand-overs to threads
  * @param submitRetries submissions that the kernel put off
  * @param overflows completions that did not fit; must be 0
+ * @param faults completions that were no plain success, and what became of them
  */
 public record LaneStats(
     long ended,
@@ -28,8 +29,9 @@ public record LaneStats(
     long inFlightNanos,
     long enters,
     long submitRetries,
-    long overflows) {
-  static final int COUNT = 11;
+    long overflows,
+    FaultCounts faults) {
+  static final int COUNT = 11 + FaultCounts.COUNT;
 
   /** Requests in flight on average, over the time when there was any. */
   public double inFlightMean() {
@@ -49,6 +51,7 @@ public record LaneStats(
         counters.getLong(at + 56),
         counters.getLong(at + 64),
         counters.getLong(at + 72),
-        counters.getLong(at + 80));
+        counters.getLong(at + 80),
+        FaultCounts.read(counters, at + 88));
   }
 }

@@ -3,6 +3,7 @@ package dev.spillway.engine;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.BlockStage;
 import dev.spillway.block.Operation;
+import dev.spillway.block.TransferPlan;
 import java.nio.ByteBuffer;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
@@ -16,11 +17,10 @@ import java.util.Arrays;
 public final class NativeEngine implements TransferEngine {
   private static final int BATCH = 256;
 
-  /** Marks stores in a ticket: the ending does not say what was asked. */
-  private static final long STORE_BIT = 1L << 63;
+  /** The two upper bits of a ticket name what was asked, since an ending does not. */
+  private static final int KIND_SHIFT = 62;
 
-  /** {@code kMedium} of {@code base/Records.h}. */
-  private static final int MEDIUM_BIT = 4;
+  private static final long TICKET_MASK = (1L << KIND_SHIFT) - 1;
 
   private final ByteBuffer down = RecordLayout.allocate(BATCH * RecordLayout.DOWN_BYTES);
   private final ByteBuffer up = RecordLayout.allocate(BATCH * RecordLayout.UP_BYTES);
@@ -109,49 +109,43 @@ public final class NativeEngine implements TransferEngine {
   }
 
   @Override
-  public void addStore(
-      long ticket,
-      int group,
-      int deviceBlock,
-      int slot,
-      long seed,
-      long eventAddress,
-      long eventValue) {
-    int at = add(ticket | STORE_BIT, 1, group, deviceBlock, slot, seed);
-    down.putLong(at + RecordLayout.DOWN_EXPECTED_CHECKSUM, 0)
-        .putLong(at + RecordLayout.DOWN_EVENT_ADDRESS, eventAddress)
-        .putLong(at + RecordLayout.DOWN_EVENT_VALUE, eventValue);
+  public void add(long ticket, TransferPlan plan, int index, long seed, long checksum) {
+    long kind = kindOf(plan.operation());
+    int at = take(kind << KIND_SHIFT | ticket, (int) kind);
+    down.putShort(at + RecordLayout.DOWN_GROUP, (short) plan.group())
+        .putInt(at + RecordLayout.DOWN_DEVICE_BLOCK, plan.deviceBlock(index))
+        .putInt(at + RecordLayout.DOWN_SLOT, plan.slot(index))
+        .putInt(at + RecordLayout.DOWN_PATH, 0)
+        .putLong(at + RecordLayout.DOWN_CHECKSUM_SEED, seed)
+        .putLong(at + RecordLayout.DOWN_EXPECTED_CHECKSUM, checksum)
+        .putLong(at + RecordLayout.DOWN_DEADLINE_NANOS, plan.boundNanos())
+        .putLong(at + RecordLayout.DOWN_EVENT_ADDRESS, plan.event().address())
+        .putLong(at + RecordLayout.DOWN_EVENT_VALUE, plan.event().value());
   }
 
   @Override
-  public void addLoad(
-      long ticket,
-      int group,
-      int deviceBlock,
-      int slot,
-      long seed,
-      long checksum,
-      long eventAddress,
-      long eventValue) {
-    int at = add(ticket, 2, group, deviceBlock, slot, seed);
-    down.putLong(at + RecordLayout.DOWN_EXPECTED_CHECKSUM, checksum)
-        .putLong(at + RecordLayout.DOWN_EVENT_ADDRESS, eventAddress)
-        .putLong(at + RecordLayout.DOWN_EVENT_VALUE, eventValue);
+  public void command(Operation operation, long ticket, long mask) {
+    int at = take(ticket, operation == Operation.CANCEL ? 4 : 5);
+    down.putLong(at + RecordLayout.DOWN_CHECKSUM_SEED, mask & TICKET_MASK);
   }
 
-  private int add(long ticket, int operation, int group, int deviceBlock, int slot, long seed) {
+  /** As {@code base/Records.h} numbers what is asked for a block; also the mark in its ticket. */
+  private static long kindOf(Operation operation) {
+    return switch (operation) {
+      case STORE -> 1;
+      case LOAD -> 2;
+      case PROBE -> 3;
+      case CANCEL, DRAIN -> throw new IllegalArgumentException(operation + " is no block");
+    };
+  }
+
+  private int take(long ticket, int operation) {
     if (added == BATCH) {
       throw new IllegalStateException("a batch of more than " + BATCH + " blocks");
     }
     int at = added++ * RecordLayout.DOWN_BYTES;
     down.putLong(at + RecordLayout.DOWN_TICKET, ticket)
-        .putShort(at + RecordLayout.DOWN_OPERATION, (short) operation)
-        .putShort(at + RecordLayout.DOWN_GROUP, (short) group)
-        .putInt(at + RecordLayout.DOWN_DEVICE_BLOCK, deviceBlock)
-        .putInt(at + RecordLayout.DOWN_SLOT, slot)
-        .putInt(at + RecordLayout.DOWN_PATH, 0)
-        .putLong(at + RecordLayout.DOWN_CHECKSUM_SEED, seed)
-        .putLong(at + RecordLayout.DOWN_DEADLINE_NANOS, 0);
+        .putShort(at + RecordLayout.DOWN_OPERATION, (short) operation);
     return at;
   }
 
@@ -172,12 +166,17 @@ public final class NativeEngine implements TransferEngine {
 
   @Override
   public long ticket(int index) {
-    return rawTicket(index) & ~STORE_BIT;
+    return rawTicket(index) & TICKET_MASK;
   }
 
   @Override
   public Operation operation(int index) {
-    return rawTicket(index) < 0 ? Operation.STORE : Operation.LOAD;
+    return switch ((int) (rawTicket(index) >>> KIND_SHIFT)) {
+      case 1 -> Operation.STORE;
+      case 2 -> Operation.LOAD;
+      case 3 -> Operation.PROBE;
+      default -> throw new IllegalStateException("a ticket of no block: " + rawTicket(index));
+    };
   }
 
   private long rawTicket(int index) {
@@ -187,7 +186,9 @@ public final class NativeEngine implements TransferEngine {
   @Override
   public BlockOutcome outcome(int index) {
     int code = up.getShort(index * RecordLayout.UP_BYTES + RecordLayout.UP_OUTCOME);
-    return rawTicket(index) < 0 ? BlockStatus.ofStore(code) : BlockStatus.ofLoad(code);
+    return operation(index) == Operation.LOAD
+        ? BlockStatus.ofLoad(code)
+        : BlockStatus.ofStore(code);
   }
 
   @Override
@@ -211,8 +212,8 @@ public final class NativeEngine implements TransferEngine {
   }
 
   @Override
-  public boolean blamesMedium(int index) {
-    return (up.getShort(index * RecordLayout.UP_BYTES + RecordLayout.UP_KIND) & MEDIUM_BIT) != 0;
+  public int flags(int index) {
+    return up.getShort(index * RecordLayout.UP_BYTES + RecordLayout.UP_KIND);
   }
 
   @Override
@@ -239,6 +240,17 @@ public final class NativeEngine implements TransferEngine {
   @Override
   public EngineMode mode() {
     return mode;
+  }
+
+  @Override
+  public void raiseEpoch(long epoch) {
+    int reason = KvEngineNative.engineRaiseEpoch(handle(), epoch);
+    if (reason != 0) {
+      throw new OpenRefusedException(
+          OpenRefusedException.Reason.of(reason),
+          KvEngineNative.engineError(engine),
+          KvEngineNative.engineMessage(engine));
+    }
   }
 
   @Override

@@ -8,7 +8,7 @@ import java.nio.ByteOrder;
  * two sides are compared when the library is loaded: JARs that do not belong together are refused.
  */
 final class RecordLayout {
-  static final int VERSION = 1;
+  static final int VERSION = 2;
 
   static final int DOWN_BYTES = 64;
   static final int DOWN_TICKET = 0;
@@ -37,7 +37,7 @@ final class RecordLayout {
   static final int UP_VERIFY_NANOS = 48;
   static final int UP_COPY_NANOS = 56;
 
-  static final int OPEN_BYTES = 72;
+  static final int OPEN_BYTES = 88;
   static final int OPEN_VERSION = 0;
   static final int OPEN_RANK = 4;
   static final int OPEN_RANK_COUNT = 8;
@@ -52,9 +52,12 @@ final class RecordLayout {
   static final int OPEN_BLOCKS_IN_FLIGHT_MAX = 52;
   static final int OPEN_FINGERPRINT = 56;
   static final int OPEN_LOCK_WAIT_NANOS = 64;
+  static final int OPEN_FAULT_SEED = 72;
+  static final int OPEN_FAULT_COUNT = 80;
 
   static final int GROUP_BYTES = 16;
   static final int PIECE_BYTES = 24;
+  static final int FAULT_BYTES = 32;
 
   /** In the order in which {@code recordLayout} of {@code KvEngine.cpp} answers. */
   private static final int[] EXPECTED = {
@@ -98,8 +101,11 @@ final class RecordLayout {
     OPEN_BLOCKS_IN_FLIGHT_MAX,
     OPEN_FINGERPRINT,
     OPEN_LOCK_WAIT_NANOS,
+    OPEN_FAULT_SEED,
+    OPEN_FAULT_COUNT,
     GROUP_BYTES,
     PIECE_BYTES,
+    FAULT_BYTES,
   };
 
   private RecordLayout() {}

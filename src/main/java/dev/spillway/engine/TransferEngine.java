@@ -3,6 +3,7 @@ package dev.spillway.engine;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.BlockStage;
 import dev.spillway.block.Operation;
+import dev.spillway.block.TransferPlan;
 import java.time.Duration;
 
 /**
@@ -16,37 +17,35 @@ public interface TransferEngine extends AutoCloseable {
   /** How many blocks may be added to the batch before it is submitted. */
   int batchCapacity();
 
-  /** Adds a store to the batch. The ticket comes back with the ending. */
-  void addStore(
-      long ticket,
-      int group,
-      int deviceBlock,
-      int slot,
-      long seed,
-      long eventAddress,
-      long eventValue);
+  /**
+   * Adds a block of a plan to the batch, a store, a load or a probe. The ticket comes back with
+   * what is told of it.
+   *
+   * @param seed of the checksum, with the rank mixed in
+   * @param checksum that a load's bytes must have
+   */
+  void add(long ticket, TransferPlan plan, int index, long seed, long checksum);
 
-  /** Adds a load to the batch; its bytes must have the checksum given. */
-  void addLoad(
-      long ticket,
-      int group,
-      int deviceBlock,
-      int slot,
-      long seed,
-      long checksum,
-      long eventAddress,
-      long eventValue);
+  /**
+   * Adds a cancel or a drain of all blocks submitted before whose ticket agrees with this one in
+   * the bits of the mask.
+   */
+  void command(Operation operation, long ticket, long mask);
 
   /** Sends the batch and empties it. The caller keeps to the blocks in flight agreed at open. */
   void submit();
 
-  /** Takes up what has ended; answers how many endings can now be read, by index. */
+  /** Takes up what there is to tell; answers how many entries can now be read, by index. */
   int poll();
 
   long ticket(int index);
 
   Operation operation(int index);
 
+  /** What the entry tells, as flags of {@link dev.spillway.block.RankReport}. */
+  int flags(int index);
+
+  /** How the block ended, where the entry tells that. */
   BlockOutcome outcome(int index);
 
   BlockStage stage(int index);
@@ -58,9 +57,6 @@ public interface TransferEngine extends AutoCloseable {
   /** Of the payload, as stored or as read. */
   long checksum(int index);
 
-  /** Whether the slot on disk is to blame, so that it should not be used again. */
-  boolean blamesMedium(int index);
-
   /** From acceptance to ending. */
   long nanos(int index);
 
@@ -71,6 +67,13 @@ public interface TransferEngine extends AutoCloseable {
   void wake();
 
   EngineMode mode();
+
+  /**
+   * Raises the epoch on disk, before the first submit.
+   *
+   * @throws OpenRefusedException where it cannot be written
+   */
+  void raiseEpoch(long epoch);
 
   /** Counters of the store lane and of the load lane. */
   EngineStats stats();

@@ -3,6 +3,7 @@ package dev.spillway.index;
 import dev.spillway.block.BlockKeys;
 import java.util.Arrays;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Which block is in which slot. An entry is a slot: it is reserved for a key (no look-up sees it),
@@ -32,6 +33,8 @@ public final class BlockIndex {
     GONE
   }
 
+  private static final long NEVER = Long.MAX_VALUE;
+
   private final DiskSlots[] slots;
   private final int[] groupBase; // the first entry of each group, then the entry count
   private final State[] states;
@@ -39,7 +42,7 @@ public final class BlockIndex {
   private final long[] lows;
   private final long[] generations;
   private final int[] holds; // leases, and a reservation's own transfer
-  private final boolean[] retiring;
+  private final long[] blamedRanks; // that found the entry's slot bad
   private final int[] older;
   private final int[] younger;
   private final int[] oldest;
@@ -57,12 +60,19 @@ public final class BlockIndex {
    * @param epoch of the block file: the high half of every generation
    */
   public BlockIndex(List<Long> slotCounts, long epoch) {
+    this(slotCounts, epoch, NEVER);
+  }
+
+  /**
+   * @param probeNanos from a slot's retirement, or its last trial, to its next trial
+   */
+  public BlockIndex(List<Long> slotCounts, long epoch, long probeNanos) {
     int groups = slotCounts.size();
     slots = new DiskSlots[groups];
     groupBase = new int[groups + 1];
     for (int group = 0; group < groups; group++) {
       int count = Math.toIntExact(slotCounts.get(group));
-      slots[group] = new DiskSlots(count);
+      slots[group] = new DiskSlots(count, probeNanos);
       groupBase[group + 1] = Math.addExact(groupBase[group], count);
     }
     int entries = groupBase[groups];
@@ -72,7 +82,7 @@ public final class BlockIndex {
     lows = new long[entries];
     generations = new long[entries];
     holds = new int[entries];
-    retiring = new boolean[entries];
+    blamedRanks = new long[entries];
     older = new int[entries];
     younger = new int[entries];
     oldest = new int[groups];
@@ -157,41 +167,74 @@ public final class BlockIndex {
     return entry;
   }
 
-  /** The block is written: look-ups may see it. */
+  /** The block is written: look-ups may see it. Its transfer still holds it. */
   public void commit(int entry) {
     assert states[entry] == State.RESERVED : "entry " + entry + " is " + states[entry];
     states[entry] = State.STORED;
     storedCount++;
-    release(entry);
   }
 
-  /** The block could not be written: as if it had never been asked for. */
+  /**
+   * The block could not be written: as if it had never been asked for. Its transfer still holds it.
+   */
   public void discard(int entry) {
     assert states[entry] == State.RESERVED : "entry " + entry + " is " + states[entry];
     remove(entry);
-    release(entry);
   }
 
-  /** The entry's slot is bad: it will not be handed out again once the entry is gone. */
-  public void retireWhenFree(int entry) {
+  /** Ranks found the entry's slot bad: it is not handed out again once the entry is gone. */
+  public void blame(int entry, long ranks) {
     assert states[entry] != State.FREE : "entry " + entry + " is free";
-    retiring[entry] = true;
+    blamedRanks[entry] |= ranks;
   }
 
   /**
    * No look-up finds the block any more; its slot comes free when nothing holds it. An entry that
-   * is gone already stays gone.
-   *
-   * @param retire whether the slot is to blame, and not to be handed out again
+   * is gone already stays so.
    */
-  public void invalidate(int entry, boolean retire) {
+  public void invalidate(int entry) {
     if (states[entry] == State.STORED) {
       remove(entry);
       storedCount--;
     }
     assert states[entry] == State.GONE : "entry " + entry + " is " + states[entry];
-    retiring[entry] |= retire;
     freeIfUnheld(entry);
+  }
+
+  /** No look-up finds anything any more, and nothing that is on its way will be found. */
+  public void clear() {
+    for (int group = 0; group < slots.length; group++) {
+      while (oldest[group] != NONE) {
+        int entry = oldest[group];
+        if (states[entry] == State.RESERVED) {
+          discard(entry);
+        } else {
+          invalidate(entry);
+        }
+      }
+    }
+  }
+
+  /**
+   * The next retired slot whose time for a trial has come, or null. It is under trial from now on,
+   * until {@link #probed}.
+   */
+  public @Nullable RetiredSlot nextToProbe(long now) {
+    for (int group = 0; group < slots.length; group++) {
+      int slot = slots[group].nextToProbe(now);
+      if (slot >= 0) {
+        return new RetiredSlot(group, slot, slots[group].blamedRanks(slot));
+      }
+    }
+    return null;
+  }
+
+  /** A slot that is out of service, and the ranks that found it bad. */
+  public record RetiredSlot(int group, int slot, long ranks) {}
+
+  /** A trial is over: a slot comes back after enough clean ones in a row. */
+  public void probed(int group, int slot, boolean clean, long now) {
+    slots[group].probed(slot, clean, now);
   }
 
   /** Keeps the entry's slot from being handed out until {@link #release}. */
@@ -207,6 +250,10 @@ public final class BlockIndex {
       heldCount--;
       freeIfUnheld(entry);
     }
+  }
+
+  public boolean isReserved(int entry) {
+    return states[entry] == State.RESERVED;
   }
 
   public boolean isStored(int entry) {
@@ -245,6 +292,10 @@ public final class BlockIndex {
 
   public int retiredCount() {
     return Arrays.stream(slots).mapToInt(DiskSlots::retiredCount).sum();
+  }
+
+  public int probedBackCount() {
+    return Arrays.stream(slots).mapToInt(DiskSlots::probedBackCount).sum();
   }
 
   public int freeCount() {
@@ -296,7 +347,7 @@ public final class BlockIndex {
     for (int entry = oldest[group]; entry != NONE; entry = younger[entry]) {
       if (states[entry] == State.STORED && holds[entry] == 0) {
         evictions++;
-        invalidate(entry, false);
+        invalidate(entry);
         return true;
       }
     }
@@ -308,13 +359,13 @@ public final class BlockIndex {
       return;
     }
     var group = slots[groupOf(entry)];
-    if (retiring[entry]) {
-      group.retire(slot(entry));
+    if (blamedRanks[entry] != 0) {
+      group.retire(slot(entry), blamedRanks[entry]);
     } else {
       group.giveBack(slot(entry));
     }
     states[entry] = State.FREE;
-    retiring[entry] = false;
+    blamedRanks[entry] = 0;
   }
 
   private void remove(int entry) {

@@ -1,17 +1,44 @@
 package dev.spillway.index;
 
-import java.util.BitSet;
+import java.util.HashMap;
+import java.util.Map;
 
 /**
- * Which slots of one group's region are free. A slot is handed out, comes back, or is retired:
- * never handed out again until the next open. Owned by the scheduler's thread.
+ * Which slots of one group's region are free. A slot that a disk fault hit is retired: it is not
+ * handed out again before a probe has found it clean several times in a row. Owned by the
+ * scheduler's thread.
+ *
+ * <pre>
+ * FREE ⇄ TAKEN → RETIRED ⇄ PROBING → FREE
+ * </pre>
  */
 final class DiskSlots {
-  private final int[] free;
-  private final BitSet retired = new BitSet();
-  private int freeCount;
+  /** Clean probes in a row that bring a slot back. */
+  static final int ROUNDS = 3;
 
-  DiskSlots(int slotCount) {
+  /** Retirements after which a slot is not tried again before the next open. */
+  static final int RETIREMENTS_MAX = 3;
+
+  private static final class Retired {
+    long ranks;
+    int clean;
+    boolean probing;
+    boolean due; // looked at for the first time, or again
+    long probeAt;
+  }
+
+  private final int[] free;
+  private final long probeNanos;
+  private final Map<Integer, Retired> retired = new HashMap<>();
+  private final Map<Integer, Integer> retirements = new HashMap<>();
+  private int freeCount;
+  private int probedBackCount;
+
+  /**
+   * @param probeNanos between the trials of a slot; {@code Long.MAX_VALUE} for none
+   */
+  DiskSlots(int slotCount, long probeNanos) {
+    this.probeNanos = probeNanos;
     free = new int[slotCount];
     for (int i = 0; i < slotCount; i++) {
       free[i] = slotCount - 1 - i; // the lowest is handed out first
@@ -29,9 +56,60 @@ final class DiskSlots {
     free[freeCount++] = slot;
   }
 
-  void retire(int slot) {
-    assert !retired.get(slot) : "slot " + slot + " is retired twice";
-    retired.set(slot);
+  /** Takes a slot out of service that these ranks found bad. */
+  void retire(int slot, long ranks) {
+    assert !retired.containsKey(slot) : "slot " + slot + " is retired twice";
+    var state = new Retired();
+    state.ranks = ranks;
+    retired.put(slot, state);
+    retirements.merge(slot, 1, Integer::sum);
+  }
+
+  /** A retired slot whose trial is due, now under trial; -1 where there is none. */
+  int nextToProbe(long now) {
+    if (retired.isEmpty() || probeNanos == Long.MAX_VALUE) {
+      return -1;
+    }
+    for (var entry : retired.entrySet()) {
+      var state = entry.getValue();
+      if (state.probing || retirements.getOrDefault(entry.getKey(), 0) >= RETIREMENTS_MAX) {
+        continue;
+      }
+      if (!state.due) {
+        state.due = true;
+        state.probeAt = now + probeNanos;
+      }
+      if (now - state.probeAt >= 0) {
+        state.probing = true;
+        return entry.getKey();
+      }
+    }
+    return -1;
+  }
+
+  long blamedRanks(int slot) {
+    return stateOf(slot).ranks;
+  }
+
+  void probed(int slot, boolean clean, long now) {
+    var state = stateOf(slot);
+    assert state.probing : "slot " + slot + " is not under trial";
+    state.probing = false;
+    state.probeAt = now + probeNanos;
+    state.clean = clean ? state.clean + 1 : 0;
+    if (state.clean == ROUNDS) {
+      retired.remove(slot);
+      probedBackCount++;
+      giveBack(slot);
+    }
+  }
+
+  private Retired stateOf(int slot) {
+    var state = retired.get(slot);
+    if (state == null) {
+      throw new IllegalStateException("slot " + slot + " is not retired");
+    }
+    return state;
   }
 
   int freeCount() {
@@ -39,7 +117,12 @@ final class DiskSlots {
   }
 
   int retiredCount() {
-    return retired.cardinality();
+    return retired.size();
+  }
+
+  /** How many slots have come back from retirement. */
+  int probedBackCount() {
+    return probedBackCount;
   }
 
   int slotCount() {

@@ -29,6 +29,21 @@ public final class Lease implements AutoCloseable {
     return new Lease(index, group, from, entries, size);
   }
 
+  /** Takes a lease on blocks {@code from} to {@code until}, which are all stored. */
+  static Lease ofRange(BlockIndex index, int group, BlockKeys keys, int from, int until) {
+    var entries = new int[Math.max(0, until - from)];
+    for (int i = 0; i < entries.length; i++) {
+      entries[i] = index.find(group, keys.high(from + i), keys.low(from + i));
+      assert entries[i] >= 0 : "block " + (from + i) + " of group " + group + " is not stored";
+      index.hold(entries[i]);
+    }
+    return new Lease(index, group, from, entries, entries.length);
+  }
+
+  public boolean isClosed() {
+    return closed;
+  }
+
   public int group() {
     return group;
   }

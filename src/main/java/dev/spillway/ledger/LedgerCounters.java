@@ -7,6 +7,9 @@ import java.util.Map;
  * What the ledger has counted since open, by cause.
  *
  * @param outcomes blocks by how they ended
+ * @param rankFaults disk faults by rank: a block that two ranks fail counts twice
+ * @param probeFaults those among them of trials of retired slots
+ * @param storePauses times that stores were put off because the file system had no room
  * @param storedBytes payload bytes stored
  * @param loadedBytes payload bytes loaded
  * @param unknownEndings endings of no transfer that is open: counted and dropped
@@ -14,11 +17,15 @@ import java.util.Map;
  */
 public record LedgerCounters(
     Map<BlockOutcome, Long> outcomes,
+    Map<BlockOutcome, Long> rankFaults,
+    long probeFaults,
+    long storePauses,
     long storedBytes,
     long loadedBytes,
     long unknownEndings,
     long doubleEndings) {
   public LedgerCounters {
     outcomes = Map.copyOf(outcomes);
+    rankFaults = Map.copyOf(rankFaults);
   }
 }

@@ -3,6 +3,7 @@ package dev.spillway.ledger;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.Operation;
 import dev.spillway.index.BlockIndex;
+import dev.spillway.rank.RankAggregator;
 
 /**
  * A load: an entry that a rank could not give back is invalidated with the first report of it,
@@ -14,14 +15,20 @@ final class LoadTransfer extends Transfer {
   }
 
   @Override
-  void onFault(int entry, BlockOutcome outcome, boolean blamesMedium) {
+  void onFault(int entry, BlockOutcome outcome, long blamingRanks) {
+    index.blame(entry, blamingRanks);
     if (outcome.invalidatesEntry()) {
-      index.invalidate(entry, blamesMedium);
+      index.invalidate(entry);
     }
   }
 
   @Override
+  boolean isReleased(RankAggregator ranks, int position) {
+    return ranks.isQuiet(position);
+  }
+
+  @Override
   void settle(int entry, BlockOutcome outcome) {
-    index.release(entry);
+    // A load changes nothing in the index but what onFault has done.
   }
 }

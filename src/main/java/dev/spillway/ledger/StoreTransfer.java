@@ -3,6 +3,7 @@ package dev.spillway.ledger;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.Operation;
 import dev.spillway.index.BlockIndex;
+import dev.spillway.rank.RankAggregator;
 
 /**
  * A store: each of its blocks is committed once every rank has written it, or discarded on all,
@@ -14,15 +15,21 @@ final class StoreTransfer extends Transfer {
   }
 
   @Override
-  void onFault(int entry, BlockOutcome outcome, boolean blamesMedium) {
+  void onFault(int entry, BlockOutcome outcome, long blamingRanks) {
     // The reservation stays until the last rank has let go of it; no look-up can see it meanwhile.
-    if (blamesMedium) {
-      index.retireWhenFree(entry);
-    }
+    index.blame(entry, blamingRanks);
+  }
+
+  @Override
+  boolean isReleased(RankAggregator ranks, int position) {
+    return ranks.isCopied(position);
   }
 
   @Override
   void settle(int entry, BlockOutcome outcome) {
+    if (!index.isReserved(entry)) {
+      return; // a reset came first
+    }
     if (outcome == BlockOutcome.STORED) {
       index.commit(entry);
     } else {

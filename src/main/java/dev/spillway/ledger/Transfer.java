@@ -2,6 +2,7 @@ package dev.spillway.ledger;
 
 import dev.spillway.block.BlockFault;
 import dev.spillway.block.BlockOutcome;
+import dev.spillway.block.BlockStage;
 import dev.spillway.block.DeviceEvent;
 import dev.spillway.block.Operation;
 import dev.spillway.block.RankReport;
@@ -9,7 +10,9 @@ import dev.spillway.block.TransferPlan;
 import dev.spillway.block.TransferResult;
 import dev.spillway.index.BlockIndex;
 import dev.spillway.rank.RankAggregator;
+import java.util.ArrayList;
 import java.util.BitSet;
+import java.util.List;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
@@ -18,10 +21,12 @@ import org.jspecify.annotations.Nullable;
 /**
  * What a store and a load have in common: one request's blocks on their way over all ranks. Each
  * block ends exactly once, whatever the ranks report; the transfer is complete when its last block
- * is. Objects are used again, under another id. Owned by the scheduler's thread.
+ * is over. It is quiet when no rank's kernel or device can touch its blocks any more, mostly at the
+ * same moment; only then is the object used again, under another id. Owned by the scheduler's
+ * thread.
  *
  * <pre>
- * PLANNED → AWAITING_RANKS → COMPLETED → (PLANNED, for another request)
+ * PLANNED → AWAITING_RANKS → COMPLETED → (quiet: PLANNED, for another request)
  * </pre>
  */
 abstract class Transfer {
@@ -32,6 +37,7 @@ abstract class Transfer {
   }
 
   static final long NO_ID = -1;
+  private static final CompletableFuture<Void> QUIET = CompletableFuture.completedFuture(null);
 
   final BlockIndex index;
   final TransferPlan plan = new TransferPlan();
@@ -42,14 +48,22 @@ abstract class Transfer {
   private long id;
   private int size;
   private int blockBytes;
+  private long request;
   private int planned;
   private int over;
+  private int quiet;
+  private int held; // device blocks that the caller may not reuse yet
+  private boolean reset;
+  private boolean cancelled;
+  private boolean drained;
   private int[] entries = new int[16];
   private int[] deviceBlocks = new int[16];
   private @Nullable SortedMap<Integer, BlockFault> faults;
   private @Nullable BitSet present;
   private long startedAt;
   private CompletableFuture<TransferResult> future = new CompletableFuture<>();
+  private CompletableFuture<Void> quietFuture = QUIET;
+  private final List<Fence> fences = new ArrayList<>(0);
 
   Transfer(Operation operation, BlockIndex index, int rankCount) {
     this.operation = operation;
@@ -60,18 +74,40 @@ abstract class Transfer {
   /** The block is on every rank, or on none. */
   abstract void settle(int entry, BlockOutcome outcome);
 
-  /** A rank has failed the block; others may still be at it. */
-  abstract void onFault(int entry, BlockOutcome outcome, boolean blamesMedium);
+  /** Ranks have failed the block, whose slot they blame or not; others may still be at it. */
+  abstract void onFault(int entry, BlockOutcome outcome, long blamingRanks);
+
+  /** No rank can touch the block's device memory, though its slot may still be written. */
+  abstract boolean isReleased(RankAggregator ranks, int position);
+
+  /** No rank can touch the block at all any more. */
+  void onQuiet(int entry) {
+    index.release(entry);
+  }
+
+  /** The slot that a fault names. */
+  int slotOf(int entry) {
+    return index.slot(entry);
+  }
 
   // In the order of a transfer's life.
 
-  final void begin(int group, int newSize, int newBlockBytes, DeviceEvent event, long now) {
+  final void begin(
+      long newRequest, int group, int newSize, int newBlockBytes, DeviceEvent event, long now) {
     assert state == State.COMPLETED : "transfer " + id + " is " + state;
     id = NO_ID;
     size = newSize;
     blockBytes = newBlockBytes;
+    request = newRequest;
     planned = 0;
     over = 0;
+    quiet = 0;
+    held = 0;
+    reset = false;
+    cancelled = false;
+    drained = false;
+    quietFuture = QUIET;
+    fences.clear();
     faults = null;
     present = null;
     startedAt = now;
@@ -96,6 +132,15 @@ abstract class Transfer {
     entries[position] = entry;
     deviceBlocks[position] = deviceBlock;
     plan.add(position, index.slot(entry), index.generation(entry), seed, deviceBlock);
+    ranks.expect(position);
+    planned++;
+    held++;
+  }
+
+  /** A trial of a slot by those ranks that found it bad. */
+  final void planProbe(int slot, long blamingRanks, long seed) {
+    plan.add(0, slot, 0, seed, 0);
+    ranks.expect(0, blamingRanks);
     planned++;
   }
 
@@ -117,41 +162,125 @@ abstract class Transfer {
   }
 
   /** Takes in one ending; answers what it changed. */
-  final RankAggregator.Answer onEnding(RankReport report, int at) {
-    assert state == State.AWAITING_RANKS : "transfer " + id + " is " + state;
-    int position = report.position(at);
-    var outcome = report.outcome(at);
-    var answer = ranks.report(report.rank(), position, outcome);
+  final RankAggregator.Answer onEnding(
+      int rank, int position, BlockOutcome outcome, BlockFault fault, boolean blamesMedium) {
+    assert state != State.PLANNED : "transfer " + id + " is " + state;
+    if (position >= size) {
+      return RankAggregator.Answer.DOUBLE;
+    }
+    var answer = ranks.report(rank, position, outcome);
     if (answer == RankAggregator.Answer.DOUBLE) {
       return answer;
     }
     int entry = entries[position];
     if (!outcome.isWell()) {
       if (faults == null || !faults.containsKey(position)) {
-        addFault(position, fault(report, at, entry));
+        addFault(position, fault);
       }
-      onFault(entry, outcome, report.blamesMedium(at));
+      onFault(entry, outcome, blamesMedium ? 1L << rank : 0);
     }
     if (answer == RankAggregator.Answer.OVER) {
-      settle(entry, ranks.outcome(position));
+      boolean late = reset && ranks.outcome(position).isWell();
+      if (late) {
+        addUnmoved(position, BlockOutcome.CANCELLED);
+      }
+      settle(entry, outcome(position));
       over++;
     }
     return answer;
   }
 
-  private BlockFault fault(RankReport report, int at, int entry) {
+  /** A rank has let go of a block; answers whether it was the last of all. */
+  final boolean onQuiet(int rank, int position) {
+    if (position >= size || !ranks.quiet(rank, position)) {
+      return false;
+    }
+    quiet++;
+    onQuiet(entries[position]);
+    return true;
+  }
+
+  final void onCopied(int rank, int position) {
+    if (position < size) {
+      ranks.copied(rank, position);
+    }
+  }
+
+  /** Whether the caller may reuse the device block, as far as this transfer goes. */
+  final boolean isReleased(int position) {
+    return isReleased(ranks, position);
+  }
+
+  /** A device block is the caller's again; the fences of a transfer open with its last. */
+  final boolean releaseDeviceBlock() {
+    assert held > 0 : "transfer " + id + " holds no device block";
+    return --held == 0;
+  }
+
+  final BlockFault faultOf(RankReport report, int at) {
+    int position = report.position(at);
     return new BlockFault(
         report.outcome(at),
         report.stage(at),
         report.errno(at),
-        index.slot(entry),
+        position < size ? slotOf(entries[position]) : -1,
         report.bytesDone(at),
         blockBytes);
+  }
+
+  /** A rank that is lost ends all that it still owed. */
+  final BlockFault engineFailed(int position) {
+    return new BlockFault(
+        BlockOutcome.ENGINE_FAILED, BlockStage.QUEUED, 0, slotOf(entries[position]), 0, blockBytes);
+  }
+
+  // Abort, drain, reset.
+
+  /** Its endings are worth nothing any more: nothing of it is published. */
+  final void reset() {
+    reset = true;
+  }
+
+  /** Whether a command of this kind has yet to be sent; it is noted as sent. */
+  final boolean mark(Operation command) {
+    boolean sent = cancelled || (command == Operation.DRAIN && drained);
+    cancelled |= command == Operation.CANCEL;
+    drained = true;
+    return !sent;
+  }
+
+  final void add(Fence fence) {
+    fences.add(fence);
+  }
+
+  final List<Fence> fences() {
+    return fences;
+  }
+
+  final boolean holdsDeviceBlocks() {
+    return held > 0;
+  }
+
+  final long request() {
+    return request;
   }
 
   /** Whether the last planned block is over. */
   final boolean isOver() {
     return over == planned;
+  }
+
+  /** Whether no rank can touch any of its blocks any more. */
+  final boolean isQuiet() {
+    return quiet == planned;
+  }
+
+  final boolean isBlockOver(int position) {
+    return ranks.isOver(position);
+  }
+
+  final boolean isBlockQuiet(int position) {
+    return ranks.isQuiet(position);
   }
 
   /** Blocks that will not be reported any more end here, since the engine is gone. */
@@ -165,6 +294,9 @@ abstract class Transfer {
         over++;
         abandoned++;
       }
+      if (!ranks.isQuiet(position)) {
+        onQuiet(entries[position]);
+      }
     }
     return abandoned;
   }
@@ -173,12 +305,16 @@ abstract class Transfer {
   final TransferResult complete(long now) {
     assert isOver() : "transfer " + id + " has " + (planned - over) + " blocks on their way";
     state = State.COMPLETED;
+    if (!isQuiet()) {
+      quietFuture = new CompletableFuture<>();
+    }
     return new TransferResult(
         operation,
         size,
         faults == null ? new TreeMap<>() : faults,
         present == null ? new BitSet() : present,
-        now - startedAt);
+        now - startedAt,
+        quietFuture);
   }
 
   final long id() {
@@ -201,8 +337,14 @@ abstract class Transfer {
     return deviceBlocks[position];
   }
 
+  /** How a block that is over ended. */
   final BlockOutcome outcome(int position) {
-    return ranks.outcome(position);
+    var fault = faults == null ? null : faults.get(position);
+    return fault == null ? ranks.outcome(position) : fault.outcome();
+  }
+
+  final CompletableFuture<Void> quietFuture() {
+    return quietFuture;
   }
 
   final CompletableFuture<TransferResult> future() {

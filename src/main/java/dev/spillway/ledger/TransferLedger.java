@@ -1,5 +1,6 @@
 package dev.spillway.ledger;
 
+import dev.spillway.block.BlockFault;
 import dev.spillway.block.BlockKeys;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.DeviceEvent;
@@ -10,10 +11,13 @@ import dev.spillway.block.TransferPlan;
 import dev.spillway.block.TransferResult;
 import dev.spillway.index.BlockIndex;
 import dev.spillway.index.Lease;
+import dev.spillway.rank.RankAggregator;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
 import java.util.concurrent.CompletableFuture;
-import java.util.function.Consumer;
+import java.util.function.BiConsumer;
 import java.util.function.LongSupplier;
 
 /**
@@ -24,12 +28,22 @@ public final class TransferLedger {
   private static final long COUNT_MASK =
       (1L << (TransferPlan.ID_BITS - TransferPlan.PLACE_BITS)) - 1;
 
+  /** After the file system was full: how long no store is tried, doubled while it stays so. */
+  private static final long STORE_PAUSE_MIN_NANOS = 100_000_000;
+
+  private static final long STORE_PAUSE_MAX_NANOS = 10_000_000_000L;
+  private static final int PROBES_MAX = 4;
+
+  /** The request of transfers that belong to none. */
+  public static final long NO_REQUEST = 0;
+
   private final BlockIndex index;
   private final KvLayout layout;
   private final int rankCount;
   private final int blocksInFlightMax;
   private final LongSupplier nanoClock;
-  private final Consumer<TransferPlan> send;
+  private final BiConsumer<Long, TransferPlan> send;
+  private final long operationNanos;
 
   // Open transfers by the low bits of their id; the high bits are a count, so that an ending of an
   // earlier transfer at the same place is recognised.
@@ -41,12 +55,22 @@ public final class TransferLedger {
   private final ArrayDeque<StoreTransfer> idleStores = new ArrayDeque<>();
   private final ArrayDeque<LoadTransfer> idleLoads = new ArrayDeque<>();
   private final ArrayDeque<Transfer> completed = new ArrayDeque<>();
+  private final ArrayDeque<CompletableFuture<Void>> quieted = new ArrayDeque<>();
+  private final long allRanks;
+  private long lostRanks;
+  private int probesOpen;
+  private long storesPausedUntil;
+  private long storePauseNanos = STORE_PAUSE_MIN_NANOS;
+  private boolean storesPaused;
+  private long storePauses;
   private final EntryList heldForStore = new EntryList();
   private final BitSet[] loading; // device blocks with a load in flight, by group
   private final int[][] storing; // stores in flight, by group and device block
 
   private int blocksInFlight;
   private final OutcomeCounts outcomes = new OutcomeCounts();
+  private final OutcomeCounts rankFaults = new OutcomeCounts();
+  private long probeFaults;
   private long storedBytes;
   private long loadedBytes;
   private long unknownEndings;
@@ -54,7 +78,8 @@ public final class TransferLedger {
 
   /**
    * @param deviceBlocks blocks of device memory, by group
-   * @param send takes a plan to every rank
+   * @param operationNanos how long a block may take on a rank; 0 for no bound
+   * @param send takes a plan to some ranks, bit by bit
    */
   public TransferLedger(
       BlockIndex index,
@@ -63,13 +88,16 @@ public final class TransferLedger {
       int rankCount,
       int blocksInFlightMax,
       LongSupplier nanoClock,
-      Consumer<TransferPlan> send) {
+      long operationNanos,
+      BiConsumer<Long, TransferPlan> send) {
     this.index = index;
     this.layout = layout;
     this.rankCount = rankCount;
     this.blocksInFlightMax = blocksInFlightMax;
     this.nanoClock = nanoClock;
     this.send = send;
+    this.operationNanos = operationNanos;
+    allRanks = rankCount == RankAggregator.RANKS_MAX ? -1L : (1L << rankCount) - 1;
     int places = transfersMax(blocksInFlightMax);
     open = new Transfer[places];
     freePlaces = new int[places];
@@ -85,6 +113,9 @@ public final class TransferLedger {
     }
   }
 
+  /** In the place of a device block that the caller does not have: nothing moves for it. */
+  public static final int NULL_BLOCK = -1;
+
   /** Transfers that can be open at a time, each with at least one block in flight. */
   public static int transfersMax(int blocksInFlightMax) {
     return Math.min(1 << TransferPlan.PLACE_BITS, Math.max(2, blocksInFlightMax));
@@ -97,19 +128,27 @@ public final class TransferLedger {
    * {@code REJECTED}, keys that are there already as {@code PRESENT}; neither moves.
    */
   public CompletableFuture<TransferResult> store(
-      int group, BlockKeys keys, int from, int[] deviceBlocks, DeviceEvent event) {
+      long request, int group, BlockKeys keys, int from, int[] deviceBlocks, DeviceEvent event) {
     checkForStore(group, deviceBlocks);
+    if (storesPaused && nanoClock.getAsLong() - storesPausedUntil < 0) {
+      return decline(group, deviceBlocks.length);
+    }
     int end = from + deviceBlocks.length;
     index.touch(group, keys, end);
     holdPresent(group, keys, end);
     var transfer = idleStores.isEmpty() ? new StoreTransfer(index, rankCount) : idleStores.pop();
-    begin(transfer, group, deviceBlocks.length, event);
+    begin(transfer, request, group, deviceBlocks.length, event);
     int parent = from == 0 ? -1 : index.findAny(group, keys.high(from - 1), keys.low(from - 1));
     boolean full = false;
     for (int i = 0; i < deviceBlocks.length; i++) {
       long high = keys.high(from + i);
       long low = keys.low(from + i);
       int present = index.findAny(group, high, low);
+      if (deviceBlocks[i] == NULL_BLOCK) {
+        transfer.addPresent(i);
+        parent = present;
+        continue;
+      }
       if (present >= 0) {
         transfer.addPresent(i);
         outcomes.add(BlockOutcome.PRESENT);
@@ -150,7 +189,7 @@ public final class TransferLedger {
   /** A store that admission declined: every block ends as {@code REJECTED}. */
   public CompletableFuture<TransferResult> decline(int group, int blockCount) {
     var transfer = idleStores.isEmpty() ? new StoreTransfer(index, rankCount) : idleStores.pop();
-    begin(transfer, group, blockCount, DeviceEvent.NOW);
+    begin(transfer, NO_REQUEST, group, blockCount, DeviceEvent.NOW);
     for (int i = 0; i < blockCount; i++) {
       reject(transfer, i);
     }
@@ -162,12 +201,15 @@ public final class TransferLedger {
    * a bound is reached, ends as {@code REJECTED}: a late miss.
    */
   public CompletableFuture<TransferResult> load(
-      Lease lease, int[] deviceBlocks, DeviceEvent event) {
+      long request, Lease lease, int[] deviceBlocks, DeviceEvent event, long boundNanos) {
     lease.checkUsableBy(index);
     int group = lease.group();
     claimForLoad(group, deviceBlocks);
     var transfer = idleLoads.isEmpty() ? new LoadTransfer(index, rankCount) : idleLoads.pop();
-    begin(transfer, group, deviceBlocks.length, event);
+    begin(transfer, request, group, deviceBlocks.length, event);
+    if (boundNanos > 0) {
+      transfer.plan.bound(operationNanos == 0 ? boundNanos : Math.min(boundNanos, operationNanos));
+    }
     for (int i = 0; i < deviceBlocks.length; i++) {
       int entry = lease.entry(i);
       if (index.isStored(entry) && canStart(transfer)) {
@@ -181,8 +223,10 @@ public final class TransferLedger {
     return launch(transfer);
   }
 
-  private void begin(Transfer transfer, int group, int size, DeviceEvent event) {
-    transfer.begin(group, size, layout.group(group).blockBytes(), event, nanoClock.getAsLong());
+  private void begin(Transfer transfer, long request, int group, int size, DeviceEvent event) {
+    int blockBytes = layout.group(group).blockBytes();
+    transfer.begin(request, group, size, blockBytes, event, nanoClock.getAsLong());
+    transfer.plan.bound(operationNanos);
   }
 
   private boolean canStart(Transfer transfer) {
@@ -217,7 +261,7 @@ public final class TransferLedger {
     if (transfer.isOver()) {
       completed.add(transfer);
     } else {
-      send.accept(transfer.plan);
+      send.accept(allRanks, transfer.plan);
     }
     return future;
   }
@@ -233,14 +277,14 @@ public final class TransferLedger {
 
   // Up.
 
-  /** Takes in the endings that a rank reports. Results are completed later, by {@link #finish}. */
+  /** Takes in what a rank tells. Results are completed later, by {@link #finish}. */
   public void apply(RankReport report) {
     for (int i = 0; i < report.size(); i++) {
-      onEnding(report, i);
+      onTold(report, i);
     }
   }
 
-  private void onEnding(RankReport report, int at) {
+  private void onTold(RankReport report, int at) {
     long id = report.transferId(at);
     int place = (int) (id & TransferPlan.PLACE_MASK);
     var transfer = place < open.length ? open[place] : null;
@@ -248,20 +292,198 @@ public final class TransferLedger {
       unknownEndings++;
       return;
     }
-    switch (transfer.onEnding(report, at)) {
+    int rank = report.rank();
+    int position = report.position(at);
+    if (report.tells(at, RankReport.ENDED)) {
+      notePause(report, at);
+      onEnding(
+          transfer,
+          rank,
+          position,
+          report.outcome(at),
+          transfer.faultOf(report, at),
+          report.tells(at, RankReport.MEDIUM));
+    }
+    boolean heldBefore = position < transfer.size() && !transfer.isReleased(position);
+    if (report.tells(at, RankReport.COPIED)) {
+      transfer.onCopied(rank, position);
+    }
+    boolean quiet = report.tells(at, RankReport.QUIET) && transfer.onQuiet(rank, position);
+    if (heldBefore && transfer.isReleased(position)) {
+      letGoOfDevice(transfer, position);
+    }
+    if (quiet) {
+      onBlockQuiet(transfer);
+    }
+  }
+
+  private void onEnding(
+      Transfer transfer,
+      int rank,
+      int position,
+      BlockOutcome outcome,
+      BlockFault fault,
+      boolean blamesMedium) {
+    switch (transfer.onEnding(rank, position, outcome, fault, blamesMedium)) {
       case DOUBLE -> doubleEndings++;
-      case WAITING -> {}
-      case OVER -> onBlockOver(transfer, report.position(at));
+      case WAITING -> countFault(transfer, outcome);
+      case OVER -> {
+        countFault(transfer, outcome);
+        onBlockOver(transfer, position);
+      }
+    }
+  }
+
+  /** Disk faults by rank: what the lanes ended is what the ranks reported. */
+  private void countFault(Transfer transfer, BlockOutcome outcome) {
+    if (outcome.isOfDisk()) {
+      rankFaults.add(outcome);
+      if (transfer instanceof ProbeTransfer) {
+        probeFaults++;
+      }
     }
   }
 
   private void onBlockOver(Transfer transfer, int position) {
-    blocksInFlight--;
-    count(transfer, transfer.outcome(position));
-    letGoOfDevice(transfer, position);
+    if (!(transfer instanceof ProbeTransfer)) {
+      count(transfer, transfer.outcome(position));
+    }
     if (transfer.isOver()) {
       completed.add(transfer);
     }
+  }
+
+  private void onBlockQuiet(Transfer transfer) {
+    blocksInFlight--;
+    // Where the result is out already, this was the last that was waited for.
+    if (transfer.isQuiet() && transfer.state() == Transfer.State.COMPLETED) {
+      quieted.add(transfer.quietFuture());
+      close(transfer);
+    }
+  }
+
+  /** A full disk stays full for a while: no store is tried, loads go on, then one tries again. */
+  private void notePause(RankReport report, int at) {
+    if (report.tells(at, RankReport.NO_ROOM)) {
+      if (!storesPaused || nanoClock.getAsLong() - storesPausedUntil >= 0) {
+        storePauses++;
+        storesPaused = true;
+        storesPausedUntil = nanoClock.getAsLong() + storePauseNanos;
+        storePauseNanos = Math.min(2 * storePauseNanos, STORE_PAUSE_MAX_NANOS);
+      }
+    } else if (storesPaused && report.outcome(at) == BlockOutcome.STORED) {
+      storesPaused = false;
+      storePauseNanos = STORE_PAUSE_MIN_NANOS;
+    }
+  }
+
+  /**
+   * A rank will report no ending any more: what it owed ends as {@code ENGINE_FAILED}, once. Its
+   * fences stay: only its own word can say that its memory is quiet.
+   */
+  public void rankLost(int rank) {
+    lostRanks |= 1L << rank;
+    for (var transfer : open) {
+      if (transfer == null || transfer.state() != Transfer.State.AWAITING_RANKS) {
+        continue;
+      }
+      for (int i = 0; i < transfer.plan.size(); i++) {
+        int position = transfer.plan.position(i);
+        if (!transfer.isBlockOver(position)) {
+          var fault = transfer.engineFailed(position);
+          switch (transfer.onEnding(rank, position, fault.outcome(), fault, false)) {
+            case DOUBLE, WAITING -> {}
+            case OVER -> onBlockOver(transfer, position);
+          }
+        }
+      }
+    }
+  }
+
+  // Abort, drain, reset.
+
+  /**
+   * Ends what a request has under way: its loads at once, its stores where they have not begun. A
+   * store that has begun goes on, since its bytes are right.
+   *
+   * @return completes when neither kernel nor device can touch the request's device blocks
+   */
+  public CompletableFuture<Void> abort(long request) {
+    var fence = new Fence();
+    for (var transfer : open) {
+      if (transfer != null && transfer.request() == request && request != NO_REQUEST) {
+        boolean load = transfer.plan.operation() == Operation.LOAD;
+        order(transfer, load ? Operation.CANCEL : Operation.DRAIN, fence);
+      }
+    }
+    return answer(fence);
+  }
+
+  /** Drops what has not begun of these requests, and waits for what has as {@link #abort} does. */
+  public CompletableFuture<Void> drain(long... requests) {
+    var fence = new Fence();
+    for (var transfer : open) {
+      if (transfer != null && isOneOf(transfer.request(), requests)) {
+        order(transfer, Operation.DRAIN, fence);
+      }
+    }
+    return answer(fence);
+  }
+
+  private static boolean isOneOf(long request, long[] requests) {
+    return request != NO_REQUEST && Arrays.stream(requests).anyMatch(each -> each == request);
+  }
+
+  /** Forgets everything that is stored, and publishes nothing of what is on its way. */
+  public CompletableFuture<Void> reset() {
+    index.clear();
+    var fence = new Fence();
+    for (var transfer : open) {
+      if (transfer != null && transfer.plan.operation() != Operation.PROBE) {
+        transfer.reset();
+        order(transfer, Operation.CANCEL, fence);
+      }
+    }
+    return answer(fence);
+  }
+
+  private void order(Transfer transfer, Operation command, Fence fence) {
+    if (!transfer.isQuiet() && transfer.mark(command)) {
+      send.accept(allRanks & ~lostRanks, TransferPlan.command(command, transfer.id()));
+    }
+    if (transfer.holdsDeviceBlocks()) {
+      fence.await(transfer);
+    }
+  }
+
+  private CompletableFuture<Void> answer(Fence fence) {
+    if (fence.isOpen()) {
+      fence.future().complete(null);
+    }
+    return fence.future();
+  }
+
+  // Retired slots.
+
+  /** Sends a trial for retired slots whose time has come; a few at a time, behind all stores. */
+  public int probeRetired() {
+    int sent = 0;
+    while (probesOpen < PROBES_MAX && freePlaceCount > 1 && blocksInFlight < blocksInFlightMax) {
+      var slot = index.nextToProbe(nanoClock.getAsLong());
+      if (slot == null) {
+        break;
+      }
+      sent++;
+      probesOpen++;
+      var probe = new ProbeTransfer(index, rankCount, slot, nanoClock);
+      begin(probe, NO_REQUEST, slot.group(), 1, DeviceEvent.NOW);
+      open(probe);
+      probe.planProbe(slot.slot(), slot.ranks(), ++opened * 0x9e3779b97f4a7c15L);
+      blocksInFlight++;
+      probe.awaitRanks();
+      send.accept(slot.ranks(), probe.plan);
+    }
+    return sent;
   }
 
   private void count(Transfer transfer, BlockOutcome outcome) {
@@ -282,6 +504,14 @@ public final class TransferLedger {
     } else {
       loading[group].clear(block);
     }
+    if (transfer.releaseDeviceBlock()) {
+      for (var fence : transfer.fences()) {
+        if (fence.letGo()) {
+          quieted.add(fence.future());
+        }
+      }
+      transfer.fences().clear();
+    }
   }
 
   /**
@@ -296,9 +526,17 @@ public final class TransferLedger {
     for (var transfer = completed.poll(); transfer != null; transfer = completed.poll()) {
       var result = transfer.complete(nanoClock.getAsLong());
       var future = transfer.future();
-      close(transfer);
-      count++;
-      future.complete(result);
+      boolean probe = transfer instanceof ProbeTransfer;
+      if (transfer.isQuiet()) {
+        close(transfer);
+      }
+      if (!probe) {
+        count++;
+        future.complete(result);
+      }
+    }
+    for (var future = quieted.poll(); future != null; future = quieted.poll()) {
+      future.complete(null);
     }
     return count;
   }
@@ -309,6 +547,9 @@ public final class TransferLedger {
       open[place] = null;
       freePlaces[freePlaceCount++] = place;
     }
+    if (transfer instanceof ProbeTransfer) {
+      probesOpen--;
+    }
     if (transfer instanceof StoreTransfer store && idleStores.size() < open.length) {
       idleStores.push(store);
     } else if (transfer instanceof LoadTransfer load && idleLoads.size() < open.length) {
@@ -316,25 +557,48 @@ public final class TransferLedger {
     }
   }
 
-  /** Ends what no rank will report any more, because the engine is gone with its memory. */
-  public void abandon(BlockOutcome outcome) {
+  /**
+   * Ends what no rank will report any more, because the engine is gone with its memory.
+   *
+   * @param leaked whether kernel or device may still touch memory, which is then never reused
+   */
+  public void abandon(BlockOutcome outcome, boolean leaked) {
+    var unquiet = new ArrayList<CompletableFuture<Void>>();
     for (var transfer : open) {
-      if (transfer != null && !transfer.isOver()) {
-        outcomes.add(outcome, transfer.abandon(outcome));
+      if (transfer == null) {
+        continue;
+      }
+      transfer.fences().forEach(fence -> unquiet.add(fence.future()));
+      boolean told = transfer.state() == Transfer.State.COMPLETED;
+      int ended = transfer.abandon(outcome);
+      if (!(transfer instanceof ProbeTransfer)) {
+        outcomes.add(outcome, ended);
+      }
+      if (told) {
+        unquiet.add(transfer.quietFuture());
+      } else if (ended > 0) {
         completed.add(transfer);
       }
     }
     blocksInFlight = 0;
     finish();
+    for (var future : unquiet) {
+      if (leaked) {
+        future.completeExceptionally(
+            new IllegalStateException("closed while the kernel or the device owned memory"));
+      } else {
+        future.complete(null);
+      }
+    }
   }
 
   /** Whether a block has ended because its rank's engine did. */
   public boolean engineHasFailed() {
-    return outcomes.get(BlockOutcome.ENGINE_FAILED) > 0;
+    return lostRanks != 0 || outcomes.get(BlockOutcome.ENGINE_FAILED) > 0;
   }
 
   public boolean isIdle() {
-    return blocksInFlight == 0 && completed.isEmpty();
+    return blocksInFlight == 0 && completed.isEmpty() && quieted.isEmpty();
   }
 
   public int blocksInFlight() {
@@ -343,17 +607,36 @@ public final class TransferLedger {
 
   public LedgerCounters counters() {
     return new LedgerCounters(
-        outcomes.byName(), storedBytes, loadedBytes, unknownEndings, doubleEndings);
+        outcomes.byName(),
+        rankFaults.byName(),
+        probeFaults,
+        storePauses,
+        storedBytes,
+        loadedBytes,
+        unknownEndings,
+        doubleEndings);
   }
 
   // Refusals, before anything has changed.
 
   private void checkForStore(int group, int[] blocks) {
     for (int i = 0; i < blocks.length; i++) {
+      if (blocks[i] == NULL_BLOCK) {
+        continue;
+      }
       checkBound(group, i, blocks[i]);
       if (loading[group].get(blocks[i])) {
         throw inFlight(group, i, blocks[i], "a load in flight; wait for its result");
       }
+    }
+  }
+
+  /** Refuses a load of several groups before anything of it has begun. */
+  public void checkForLoad(Lease lease, int[] blocks) {
+    lease.checkUsableBy(index);
+    claimForLoad(lease.group(), blocks);
+    for (int block : blocks) {
+      loading[lease.group()].clear(block);
     }
   }
 

@@ -2,12 +2,14 @@ package dev.spillway.rank;
 
 import dev.spillway.block.BlockOutcome;
 import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Collects what each rank says of the blocks of one transfer. One rank's failure decides for a
  * block, but the block is over only when the last rank has spoken: until then its memory may still
- * be read or written there. One object serves transfer after transfer. Owned by the scheduler's
- * thread.
+ * be read or written there. Besides its ending each rank tells when it has let go of the block:
+ * quiet, and, of a store's device block, copied. One object serves transfer after transfer. Owned
+ * by the scheduler's thread.
  */
 public final class RankAggregator {
   public static final int RANKS_MAX = 64;
@@ -18,13 +20,15 @@ public final class RankAggregator {
     WAITING,
     /** The last rank has spoken: the block is over. */
     OVER,
-    /** This rank had spoken already; nothing changed. */
+    /** This rank had spoken already, or was not asked; nothing changed. */
     DOUBLE
   }
 
   private final long allRanks;
   private long[] spoken = new long[16];
-  private BlockOutcome[] outcomes = new BlockOutcome[16];
+  private long[] quiet = new long[16];
+  private long[] copied = new long[16];
+  private @Nullable BlockOutcome[] outcomes = new BlockOutcome[16];
 
   public RankAggregator(int rankCount) {
     if (rankCount < 1 || rankCount > RANKS_MAX) {
@@ -34,14 +38,31 @@ public final class RankAggregator {
     allRanks = rankCount == RANKS_MAX ? -1L : (1L << rankCount) - 1;
   }
 
-  /** Forgets the last transfer and waits for the blocks of another. */
+  /** Forgets the last transfer; no block of the next is asked for yet. */
   public void begin(int blockCount) {
     if (blockCount > spoken.length) {
       int capacity = Integer.highestOneBit(blockCount - 1) << 1;
       spoken = new long[capacity];
+      quiet = new long[capacity];
+      copied = new long[capacity];
       outcomes = new BlockOutcome[capacity];
     }
-    Arrays.fill(spoken, 0, blockCount, 0);
+    Arrays.fill(spoken, 0, blockCount, allRanks);
+    Arrays.fill(quiet, 0, blockCount, allRanks);
+    Arrays.fill(copied, 0, blockCount, allRanks);
+  }
+
+  /** Asks every rank for a block. */
+  public void expect(int block) {
+    expect(block, allRanks);
+  }
+
+  /** Asks these ranks for a block, bit by bit. */
+  public void expect(int block, long ranks) {
+    spoken[block] = allRanks & ~ranks;
+    quiet[block] = spoken[block];
+    copied[block] = spoken[block];
+    outcomes[block] = null;
   }
 
   /** Takes in one rank's ending of a block. The first failure stays. */
@@ -50,19 +71,48 @@ public final class RankAggregator {
     if ((spoken[block] & bit) != 0) {
       return Answer.DOUBLE;
     }
-    if (spoken[block] == 0 || outcomes[block].isWell()) {
+    var known = outcomes[block];
+    if (known == null || known.isWell()) {
       outcomes[block] = outcome;
     }
     spoken[block] |= bit;
-    return spoken[block] == allRanks ? Answer.OVER : Answer.WAITING;
+    return isOver(block) ? Answer.OVER : Answer.WAITING;
+  }
+
+  /** A rank has let go of a block. Answers whether it was the last, once. */
+  public boolean quiet(int rank, int block) {
+    boolean was = isQuiet(block);
+    quiet[block] |= 1L << rank;
+    copied[block] |= 1L << rank;
+    return !was && isQuiet(block);
+  }
+
+  /** A rank has copied a store's device block; so has one that is quiet. */
+  public void copied(int rank, int block) {
+    copied[block] |= 1L << rank;
   }
 
   /** What the ranks that have spoken make of a block: well only if all say so. */
   public BlockOutcome outcome(int block) {
-    return outcomes[block];
+    var outcome = outcomes[block];
+    if (outcome == null) {
+      throw new IllegalStateException("no rank has spoken of block " + block);
+    }
+    return outcome;
   }
 
+  /** Whether every rank that was asked for the block has spoken. */
   public boolean isOver(int block) {
     return spoken[block] == allRanks;
+  }
+
+  /** Whether no rank's kernel or device can touch the block's memory any more. */
+  public boolean isQuiet(int block) {
+    return quiet[block] == allRanks;
+  }
+
+  /** Whether no rank will read the device block of a store any more. */
+  public boolean isCopied(int block) {
+    return copied[block] == allRanks;
   }
 }

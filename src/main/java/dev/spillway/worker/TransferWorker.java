@@ -41,7 +41,8 @@ public final class TransferWorker {
     this.rank = rank;
     this.slots = new SlotTable(engine.mode().slotCounts());
     this.open = new TransferPlan[transfersMax];
-    this.plans = new SpscVarHandleArrayQueue<>(transfersMax);
+    // Besides its plan, an open transfer may be drained and cancelled.
+    this.plans = new SpscVarHandleArrayQueue<>(3 * transfersMax);
     for (int i = 0; i < REPORTS; i++) {
       idle.add(new RankReport());
     }
@@ -52,7 +53,7 @@ public final class TransferWorker {
   /** Hands over a plan; there is room, since the scheduler keeps to the transfers agreed. */
   public void offer(TransferPlan plan) {
     if (!plans.offer(plan)) {
-      throw new IllegalStateException("more than " + open.length + " plans at a time");
+      throw new IllegalStateException("more plans than " + open.length + " transfers can have");
     }
   }
 
@@ -97,8 +98,12 @@ public final class TransferWorker {
   private int submitPlans() {
     int count = 0;
     for (var plan = plans.poll(); plan != null; plan = plans.poll()) {
-      open[place(plan.transferId())] = plan;
-      submit(plan);
+      if (plan.operation().isCommand()) {
+        command(plan);
+      } else {
+        open[place(plan.transferId())] = plan;
+        submit(plan);
+      }
       count++;
     }
     return count;
@@ -117,28 +122,22 @@ public final class TransferWorker {
     engine.submit();
   }
 
+  /** The plan before it on its way down is that of the transfer which it names. */
+  private void command(TransferPlan plan) {
+    long ticket = plan.transferId() << TransferPlan.INDEX_BITS;
+    engine.command(plan.operation(), ticket, ~INDEX_MASK);
+    engine.submit();
+  }
+
   private void add(TransferPlan plan, int i) {
     long ticket = plan.transferId() << TransferPlan.INDEX_BITS | i;
-    long seed = plan.seed(i) ^ rank * RANK_SEED;
     int group = plan.group();
     int slot = plan.slot(i);
-    var event = plan.event();
-    if (plan.operation() == Operation.STORE) {
-      engine.addStore(
-          ticket, group, plan.deviceBlock(i), slot, seed, event.address(), event.value());
-      return;
-    }
-    assert slots.holds(group, slot, plan.generation(i))
+    boolean load = plan.operation() == Operation.LOAD;
+    assert !load || slots.holds(group, slot, plan.generation(i))
         : "slot " + slot + " of group " + group + " holds another generation";
-    engine.addLoad(
-        ticket,
-        group,
-        plan.deviceBlock(i),
-        slot,
-        seed,
-        slots.checksum(group, slot),
-        event.address(),
-        event.value());
+    long checksum = load ? slots.checksum(group, slot) : 0;
+    engine.add(ticket, plan, i, plan.seed(i) ^ rank * RANK_SEED, checksum);
   }
 
   /** Endings wait in the engine, which has room for all, while no report is idle. */
@@ -170,20 +169,21 @@ public final class TransferWorker {
     int i = (int) (ticket & INDEX_MASK);
     long id = ticket >>> TransferPlan.INDEX_BITS;
     var plan = open[place(id)];
-    BlockOutcome outcome = engine.outcome(at);
-    BlockStage stage = engine.stage(at);
-    if (outcome == BlockOutcome.STORED) {
+    int flags = engine.flags(at);
+    boolean ended = (flags & RankReport.ENDED) != 0;
+    var outcome = ended ? engine.outcome(at) : BlockOutcome.CANCELLED;
+    if (ended && outcome == BlockOutcome.STORED && plan.operation() == Operation.STORE) {
       slots.put(plan.group(), plan.slot(i), plan.generation(i), engine.checksum(at));
     }
     report.add(
         id,
         plan.position(i),
+        flags,
         outcome,
-        stage,
+        ended ? engine.stage(at) : BlockStage.QUEUED,
         engine.errno(at),
         engine.bytesDone(at),
-        engine.nanos(at),
-        engine.blamesMedium(at));
+        engine.nanos(at));
   }
 
   private static int place(long transferId) {

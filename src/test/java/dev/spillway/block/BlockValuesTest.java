@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.util.BitSet;
 import java.util.List;
 import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 
 class BlockValuesTest {
@@ -75,7 +76,9 @@ class BlockValuesTest {
     faults.put(2, BlockFault.unmoved(BlockOutcome.REJECTED, 4096));
     var present = new BitSet();
     present.set(0);
-    var result = new TransferResult(Operation.STORE, 4, faults, present, 5);
+    var result =
+        new TransferResult(
+            Operation.STORE, 4, faults, present, 5, CompletableFuture.completedFuture(null));
     assertThat(result.outcome(0)).isEqualTo(BlockOutcome.PRESENT);
     assertThat(result.outcome(1)).isEqualTo(BlockOutcome.STORED);
     assertThat(result.outcome(2)).isEqualTo(BlockOutcome.REJECTED);

@@ -29,6 +29,7 @@ class BlockIndexTest {
       int entry = index.reserve(0, keys.high(i), keys.low(i), parent);
       if (entry >= 0) {
         index.commit(entry);
+        index.release(entry);
         last = entry;
       }
     }
@@ -45,6 +46,7 @@ class BlockIndexTest {
     assertThat(has(1)).isFalse();
     assertThat(index.reserve(0, 1, ~1L, -1)).isEqualTo(BlockIndex.PRESENT);
     index.commit(entry);
+    index.release(entry);
     assertThat(has(1)).isTrue();
     assertThat(index.heldCount()).isZero();
   }
@@ -53,6 +55,7 @@ class BlockIndexTest {
   void aDiscardedBlockIsAsIfNeverAskedFor() {
     int entry = index.reserve(0, 1, ~1L, -1);
     index.discard(entry);
+    index.release(entry);
     assertThat(has(1)).isFalse();
     assertThat(index.freeCount()).isEqualTo(4);
     assertThat(index.reserve(0, 1, ~1L, -1)).isNotNegative();
@@ -64,6 +67,7 @@ class BlockIndexTest {
     long first = index.generation(entry);
     assertThat(first >>> 32).isEqualTo(7);
     index.discard(entry);
+    index.release(entry);
     assertThat(index.generation(index.reserve(0, 1, ~1L, -1))).isEqualTo(first + 1);
   }
 
@@ -128,10 +132,10 @@ class BlockIndexTest {
     store(index, keys(10, 1), 0);
     var lease = Lease.take(index, 0, keys(10, 1), 0);
     int entry = lease.entry(0);
-    index.invalidate(entry, false);
+    index.invalidate(entry);
     assertThat(has(10)).isFalse();
     assertThat(index.freeCount()).isEqualTo(3);
-    index.invalidate(entry, false); // a second rank's fault changes nothing
+    index.invalidate(entry); // a second rank's fault changes nothing
     lease.close();
     assertThat(index.freeCount()).isEqualTo(4);
   }
@@ -140,19 +144,23 @@ class BlockIndexTest {
   void aRetiredSlotIsNotHandedOutAgain() {
     int entry = store(index, keys(10, 1), 0);
     int slot = index.slot(entry);
-    index.invalidate(entry, true);
+    index.blame(entry, 1);
+    index.invalidate(entry);
     assertThat(index.retiredCount()).isEqualTo(1);
     for (int i = 0; i < 8; i++) {
       int other = index.reserve(0, i, i, -1);
       assertThat(index.slot(other)).isNotEqualTo(slot);
       index.commit(other);
+      index.release(other);
     }
   }
 
   @Test
   void groupsAreApart() {
     var two = new BlockIndex(List.of(2L, 2L), 1);
-    two.commit(two.reserve(1, 5, 5, -1));
+    int taken = two.reserve(1, 5, 5, -1);
+    two.commit(taken);
+    two.release(taken);
     assertThat(two.find(0, 5, 5)).isEqualTo(-1);
     int entry = two.find(1, 5, 5);
     assertThat(two.slot(entry)).isZero();
@@ -166,7 +174,9 @@ class BlockIndexTest {
     for (int i = 0; i < 64; i++) {
       // The same Java hash code for all: high and low are exchanged, or both shifted by 32.
       long word = (long) i << 32 | i;
-      large.commit(large.reserve(0, word, 1, -1));
+      int taken = large.reserve(0, word, 1, -1);
+      large.commit(taken);
+      large.release(taken);
     }
     for (int i = 0; i < 64; i++) {
       assertThat(large.find(0, (long) i << 32 | i, 1)).isNotNegative();
@@ -188,13 +198,14 @@ class BlockIndexTest {
           int entry = tested.reserve(0, number, ~number, -1);
           if (entry >= 0) {
             tested.commit(entry);
+            tested.release(entry);
             model.values().removeIf(taken -> taken == entry); // its slot was another's before
             model.put(number, entry);
           }
         }
         case 1 -> {
           if (found >= 0) {
-            tested.invalidate(found, false);
+            tested.invalidate(found);
             model.remove(number);
           }
         }
@@ -203,6 +214,7 @@ class BlockIndexTest {
           if (entry >= 0) {
             model.values().removeIf(taken -> taken == entry);
             tested.discard(entry);
+            tested.release(entry);
           }
         }
       }

@@ -25,10 +25,27 @@ class TransferLedgerTest {
   private static final int RANKS = 2;
 
   private final BlockIndex index = new BlockIndex(List.of(8L), 1);
+  private final ArrayDeque<TransferPlan> commands = new ArrayDeque<>();
+  private long nanos;
   private final ArrayDeque<TransferPlan> plans = new ArrayDeque<>();
   private final TransferLedger ledger =
       new TransferLedger(
-          index, KvLayout.ofBlockBytes(4096, 16), new int[] {16}, RANKS, 6, () -> 0, plans::add);
+          index,
+          KvLayout.ofBlockBytes(4096, 16),
+          new int[] {16},
+          RANKS,
+          6,
+          () -> nanos,
+          0,
+          this::send);
+
+  private void send(long ranks, TransferPlan plan) {
+    if (plan.operation().isCommand()) {
+      commands.add(plan);
+    } else {
+      plans.add(plan);
+    }
+  }
 
   @AfterEach
   void nothingIsHeldAndTheIndexIsWhole() {
@@ -38,7 +55,7 @@ class TransferLedgerTest {
   }
 
   private CompletableFuture<TransferResult> store(int firstKey, int count) {
-    return ledger.store(0, keys(firstKey, count), 0, range(0, count), DeviceEvent.NOW);
+    return ledger.store(0, 0, keys(firstKey, count), 0, range(0, count), DeviceEvent.NOW);
   }
 
   private void report(TransferPlan plan, int rank, int position, BlockOutcome outcome) {
@@ -49,7 +66,8 @@ class TransferLedgerTest {
     var report = new RankReport();
     report.begin(rank);
     boolean well = outcome.isWell();
-    report.add(id, position, outcome, BlockStage.WRITING, well ? 0 : 5, 100, 1, !well);
+    int told = RankReport.ENDED | RankReport.QUIET | (well ? 0 : RankReport.MEDIUM);
+    report.add(id, position, told, outcome, BlockStage.WRITING, well ? 0 : 5, 100, 1);
     ledger.apply(report);
   }
 
@@ -117,7 +135,7 @@ class TransferLedgerTest {
     storeWell(10, 3);
     CompletableFuture<TransferResult> result;
     try (var lease = Lease.take(index, 0, keys(10, 3), 0)) {
-      result = ledger.load(lease, range(0, 3), DeviceEvent.NOW);
+      result = ledger.load(0, lease, range(0, 3), DeviceEvent.NOW, 0);
     }
     var plan = plans.remove();
     report(plan, 1, 1, BlockOutcome.CORRUPT);
@@ -185,15 +203,15 @@ class TransferLedgerTest {
   void anEntryThatWentBetweenLookupAndLoadIsALateMiss() {
     storeWell(10, 1);
     try (var lease = Lease.take(index, 0, keys(10, 1), 0)) {
-      index.invalidate(lease.entry(0), false);
-      var result = ledger.load(lease, range(0, 1), DeviceEvent.NOW);
+      index.invalidate(lease.entry(0));
+      var result = ledger.load(0, lease, range(0, 1), DeviceEvent.NOW, 0);
       ledger.finish();
       assertThat(result.join().outcome(0)).isEqualTo(BlockOutcome.REJECTED);
     }
     // The block that it was to go to is free for another load.
     storeWell(20, 1);
     try (var lease = Lease.take(index, 0, keys(20, 1), 0)) {
-      var result = ledger.load(lease, range(0, 1), DeviceEvent.NOW);
+      var result = ledger.load(0, lease, range(0, 1), DeviceEvent.NOW, 0);
       reportAll(plans.remove(), BlockOutcome.LOADED);
       assertThat(result.join().isWell()).isTrue();
     }
@@ -203,27 +221,27 @@ class TransferLedgerTest {
   void aDeviceBlockInFlightIsRefusedWithItsPosition() {
     storeWell(10, 4);
     var lease = Lease.take(index, 0, keys(10, 4), 0);
-    var load = ledger.load(lease, new int[] {3, 5}, DeviceEvent.NOW);
-    assertThatThrownBy(() -> ledger.load(lease, new int[] {7, 5}, DeviceEvent.NOW))
+    var load = ledger.load(0, lease, new int[] {3, 5}, DeviceEvent.NOW, 0);
+    assertThatThrownBy(() -> ledger.load(0, lease, new int[] {7, 5}, DeviceEvent.NOW, 0))
         .hasMessage(
             "device block 5 at position 1 of group 0 has a load in flight or is given twice;"
                 + " wait for its result");
-    assertThatThrownBy(() -> ledger.load(lease, new int[] {7, 7}, DeviceEvent.NOW))
+    assertThatThrownBy(() -> ledger.load(0, lease, new int[] {7, 7}, DeviceEvent.NOW, 0))
         .hasMessageContaining("given twice");
-    assertThatThrownBy(() -> ledger.load(lease, new int[] {7, 16}, DeviceEvent.NOW))
+    assertThatThrownBy(() -> ledger.load(0, lease, new int[] {7, 16}, DeviceEvent.NOW, 0))
         .hasMessage("device block 16 at position 1; group 0 has blocks 0 to 15");
-    assertThatThrownBy(() -> ledger.store(0, keys(50, 1), 0, new int[] {3}, DeviceEvent.NOW))
+    assertThatThrownBy(() -> ledger.store(0, 0, keys(50, 1), 0, new int[] {3}, DeviceEvent.NOW))
         .hasMessageContaining("has a load in flight");
     // Nothing was claimed by the refusals: block 7 can still be loaded onto.
-    var other = ledger.load(lease, new int[] {7}, DeviceEvent.NOW);
+    var other = ledger.load(0, lease, new int[] {7}, DeviceEvent.NOW, 0);
     reportAll(plans.remove(), BlockOutcome.LOADED);
     reportAll(plans.remove(), BlockOutcome.LOADED);
     assertThat(load.join().isWell() && other.join().isWell()).isTrue();
     lease.close();
-    var store = ledger.store(0, keys(60, 1), 0, new int[] {9}, DeviceEvent.NOW);
-    var double2 = ledger.store(0, keys(61, 1), 0, new int[] {9}, DeviceEvent.NOW);
+    var store = ledger.store(0, 0, keys(60, 1), 0, new int[] {9}, DeviceEvent.NOW);
+    var double2 = ledger.store(0, 0, keys(61, 1), 0, new int[] {9}, DeviceEvent.NOW);
     try (var last = Lease.take(index, 0, keys(10, 1), 0)) {
-      assertThatThrownBy(() -> ledger.load(last, new int[] {9}, DeviceEvent.NOW))
+      assertThatThrownBy(() -> ledger.load(0, last, new int[] {9}, DeviceEvent.NOW, 0))
           .hasMessageContaining("has a store in flight");
     }
     reportAll(plans.remove(), BlockOutcome.STORED);
@@ -235,7 +253,7 @@ class TransferLedgerTest {
   void whenTheEngineIsGoneEveryOpenTransferEnds() {
     var result = store(10, 2);
     plans.clear();
-    ledger.abandon(BlockOutcome.CANCELLED);
+    ledger.abandon(BlockOutcome.CANCELLED, false);
     assertThat(result.join().outcome(1)).isEqualTo(BlockOutcome.CANCELLED);
     assertThat(ledger.counters().outcomes()).containsEntry(BlockOutcome.CANCELLED, 2L);
   }
@@ -254,16 +272,18 @@ class TransferLedgerTest {
     storeWell(10, 1);
     var closed = Lease.take(index, 0, keys(10, 1), 0);
     closed.close();
-    assertThatThrownBy(() -> ledger.load(closed, range(0, 1), DeviceEvent.NOW))
+    assertThatThrownBy(() -> ledger.load(0, closed, range(0, 1), DeviceEvent.NOW, 0))
         .hasMessageContaining("the lease is closed");
     var other = new BlockIndex(List.of(8L), 1);
-    other.commit(other.reserve(0, 10, ~10L, -1));
+    int entry = other.reserve(0, 10, ~10L, -1);
+    other.commit(entry);
+    other.release(entry);
     try (var foreign = Lease.take(other, 0, keys(10, 1), 0)) {
-      assertThatThrownBy(() -> ledger.load(foreign, range(0, 1), DeviceEvent.NOW))
+      assertThatThrownBy(() -> ledger.load(0, foreign, range(0, 1), DeviceEvent.NOW, 0))
           .hasMessage("the lease is of another Spillway; look up in this one");
     }
     try (var lease = Lease.take(index, 0, keys(10, 1), 0)) {
-      var result = ledger.load(lease, range(0, 1), DeviceEvent.NOW);
+      var result = ledger.load(0, lease, range(0, 1), DeviceEvent.NOW, 0);
       reportAll(plans.remove(), BlockOutcome.LOADED);
       assertThat(result.join().isWell()).isTrue();
     }
@@ -272,7 +292,7 @@ class TransferLedgerTest {
   @Test
   void anAnswerMayTakeInAResultOfTheSameRound() {
     var first = store(10, 1);
-    var second = ledger.store(0, keys(20, 1), 0, new int[] {5}, DeviceEvent.NOW);
+    var second = ledger.store(0, 0, keys(20, 1), 0, new int[] {5}, DeviceEvent.NOW);
     var seen = first.thenApply(result -> ledger.finish() + (second.isDone() ? 10 : 0));
     var one = plans.remove();
     var two = plans.remove();
@@ -287,8 +307,8 @@ class TransferLedgerTest {
   @Test
   void aPrefixStoredInPartsKeepsItsOrder() {
     // Chunked prefill: the second part is asked for while the first is on its way.
-    var first = ledger.store(0, keys(10, 6), 0, range(0, 2), DeviceEvent.NOW);
-    var second = ledger.store(0, keys(10, 6), 2, range(2, 2), DeviceEvent.NOW);
+    var first = ledger.store(0, 0, keys(10, 6), 0, range(0, 2), DeviceEvent.NOW);
+    var second = ledger.store(0, 0, keys(10, 6), 2, range(2, 2), DeviceEvent.NOW);
     reportAll(plans.remove(), BlockOutcome.STORED);
     reportAll(plans.remove(), BlockOutcome.STORED);
     assertThat(first.join().isWell() && second.join().isWell()).isTrue();
@@ -300,7 +320,7 @@ class TransferLedgerTest {
   void aStoreLongerThanTheDiskKeepsItsOwnBeginning() {
     for (int round = 0; round < 2; round++) {
       for (int from = 0; from < 10; from += 5) {
-        var result = ledger.store(0, keys(10, 10), from, range(0, 5), DeviceEvent.NOW);
+        var result = ledger.store(0, 0, keys(10, 10), from, range(0, 5), DeviceEvent.NOW);
         if (!plans.isEmpty()) {
           reportAll(plans.remove(), BlockOutcome.STORED);
         }
@@ -316,7 +336,7 @@ class TransferLedgerTest {
   void whatIsPresentCountsAsUsed() {
     storeWell(10, 3);
     storeWell(20, 3);
-    var again = ledger.store(0, keys(10, 4), 0, range(0, 4), DeviceEvent.NOW);
+    var again = ledger.store(0, 0, keys(10, 4), 0, range(0, 4), DeviceEvent.NOW);
     reportAll(plans.remove(), BlockOutcome.STORED);
     assertThat(again.join().isWell()).isTrue();
     storeWell(30, 2);

@@ -3,8 +3,11 @@ package dev.spillway.testing;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.BlockStage;
 import dev.spillway.block.Operation;
+import dev.spillway.block.RankReport;
+import dev.spillway.block.TransferPlan;
 import dev.spillway.engine.EngineMode;
 import dev.spillway.engine.EngineStats;
+import dev.spillway.engine.FaultCounts;
 import dev.spillway.engine.LaneStats;
 import dev.spillway.engine.TransferEngine;
 import java.time.Duration;
@@ -24,6 +27,7 @@ public final class MemoryEngine implements TransferEngine {
   private record Block(long ticket, Operation operation) {}
 
   private final long slotCount;
+  public final List<Operation> commands = new ArrayList<>();
   private final List<Block> batch = new ArrayList<>();
   private final List<Block> inFlight = new ArrayList<>();
   private final ArrayDeque<Ending> ended = new ArrayDeque<>();
@@ -69,32 +73,19 @@ public final class MemoryEngine implements TransferEngine {
   }
 
   @Override
-  public void addStore(
-      long ticket,
-      int group,
-      int deviceBlock,
-      int slot,
-      long newSeed,
-      long eventAddress,
-      long eventValue) {
-    batch.add(new Block(ticket, Operation.STORE));
-    seed = newSeed;
-  }
-
-  @Override
-  public void addLoad(
-      long ticket,
-      int group,
-      int deviceBlock,
-      int slot,
-      long newSeed,
-      long checksum,
-      long eventAddress,
-      long eventValue) {
-    batch.add(new Block(ticket, Operation.LOAD));
+  public void add(long ticket, TransferPlan plan, int index, long newSeed, long checksum) {
+    batch.add(new Block(ticket, plan.operation()));
     seed = newSeed;
     expectedChecksum = checksum;
   }
+
+  @Override
+  public void command(Operation operation, long ticket, long mask) {
+    commands.add(operation);
+  }
+
+  @Override
+  public void raiseEpoch(long epoch) {}
 
   @Override
   public void submit() {
@@ -153,8 +144,8 @@ public final class MemoryEngine implements TransferEngine {
   }
 
   @Override
-  public boolean blamesMedium(int index) {
-    return false;
+  public int flags(int index) {
+    return RankReport.ENDED | RankReport.QUIET;
   }
 
   @Override
@@ -202,7 +193,7 @@ public final class MemoryEngine implements TransferEngine {
 
   @Override
   public EngineStats stats() {
-    var none = new LaneStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    var none = new LaneStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, FaultCounts.NONE);
     return new EngineStats(none, none);
   }
 

@@ -87,11 +87,11 @@ class TransferWorkerTest {
 
   @Test
   void moreTransfersThanAgreedAreRefused() {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 16; i++) {
       worker.offer(plan(i, Operation.STORE, 1));
     }
     assertThatThrownBy(() -> worker.offer(plan(9, Operation.STORE, 1)))
-        .hasMessage("more than 4 plans at a time");
+        .hasMessage("more plans than 4 transfers can have");
   }
 
   @Test

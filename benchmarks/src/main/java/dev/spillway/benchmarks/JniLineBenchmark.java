@@ -1,11 +1,15 @@
 package dev.spillway.benchmarks;
 
 import dev.spillway.block.BlockOutcome;
+import dev.spillway.block.DeviceEvent;
+import dev.spillway.block.Operation;
+import dev.spillway.block.TransferPlan;
 import dev.spillway.block.KvLayout;
 import dev.spillway.device.HostDevice;
 import dev.spillway.engine.EngineOptions;
 import dev.spillway.engine.EngineOptions.Allocation;
 import dev.spillway.engine.EngineOptions.EngineKind;
+import dev.spillway.engine.FaultSpec;
 import dev.spillway.engine.NativeEngine;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -47,6 +51,7 @@ public class JniLineBenchmark {
 
   private Path directory;
   private HostDevice device;
+  private final TransferPlan plan = new TransferPlan();
   private NativeEngine engine;
 
   @Setup
@@ -71,7 +76,12 @@ public class JniLineBenchmark {
                 4096,
                 0,
                 List.of(List.of(device.pieceAddress(0, 0))),
-                List.of(BLOCKS)));
+                List.of(BLOCKS),
+                FaultSpec.NONE));
+    plan.begin(0, Operation.STORE, 0, DeviceEvent.NOW);
+    for (int i = 0; i < BLOCKS; i++) {
+      plan.add(i, i, 0, 7, i);
+    }
   }
 
   @TearDown
@@ -86,7 +96,7 @@ public class JniLineBenchmark {
   @Benchmark
   public int storeBatch() {
     for (int i = 0; i < batch; i++) {
-      engine.addStore(i, 0, i, i, 7, 0, 0);
+      engine.add(i, plan, i, 7, 0);
     }
     engine.submit();
     int well = 0;

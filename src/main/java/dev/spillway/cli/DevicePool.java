@@ -59,6 +59,11 @@ final class DevicePool {
     promised.addAll(prefix.subList(from, prefix.size()));
   }
 
+  /** Whoever promised these keys will not publish them. */
+  void renounce(List<BlockKey> prefix, int from) {
+    promised.removeAll(new HashSet<>(prefix.subList(from, prefix.size())));
+  }
+
   /** Takes blocks for {@code target} from {@code from} on, all or none, and pins them. */
   boolean take(int[] target, int from) {
     if (free.size() + unpinned.size() < target.length - from) {

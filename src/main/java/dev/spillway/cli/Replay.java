@@ -7,6 +7,8 @@ import dev.spillway.block.KvLayout;
 import dev.spillway.block.PrefixHasher;
 import dev.spillway.device.HostDevice;
 import dev.spillway.engine.EngineOptions.EngineKind;
+import dev.spillway.engine.FaultSpec;
+import dev.spillway.policy.LoadFailurePolicy;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.Files;
@@ -16,6 +18,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -41,7 +44,18 @@ final class Replay {
       int queueDepth,
       EngineKind engine,
       boolean directIo,
-      double pace) {}
+      double pace,
+      Trouble trouble) {}
+
+  /**
+   * What is done to the requests on purpose.
+   *
+   * @param seed decides who is aborted and preempted
+   */
+  record Trouble(
+      FaultSpec faults, LoadFailurePolicy policy, double preemptRate, double abortRate, long seed) {
+    static final Trouble NONE = new Trouble(FaultSpec.NONE, LoadFailurePolicy.recompute(), 0, 0, 1);
+  }
 
   private static final Duration IDLE = Duration.ofMillis(100);
   private static final long DEVICE_BYTES_MAX = 4L << 30;
@@ -88,6 +102,7 @@ final class Replay {
         .engine(settings.engine())
         .directIo(settings.directIo())
         .blocksInFlightMax(65536)
+        .faults(settings.trouble().faults())
         .build();
   }
 
@@ -99,7 +114,12 @@ final class Replay {
             pool,
             new BlockPattern(device),
             settings.layout().groups().size(),
-            blockTokens(requests));
+            blockTokens(requests),
+            settings.layout().group(0).blockTokens(),
+            settings.trouble().policy(),
+            settings.trouble().preemptRate(),
+            settings.trouble().abortRate(),
+            new Random(settings.trouble().seed()));
     var progress = new ProgressLine(out, terminal, requests.size(), System::nanoTime);
     long startedAt = System.nanoTime();
     var running = new ArrayList<ReplayRequest>();
@@ -130,7 +150,8 @@ final class Replay {
       if (!hasArrived(request, startedAt)) {
         break;
       }
-      var candidate = new ReplayRequest(context, tally, request, keysOf(request));
+      var candidate =
+          new ReplayRequest(context, tally, request, next + started + 1L, keysOf(request));
       if (!candidate.start()) {
         if (running.isEmpty()) {
           throw new IllegalArgumentException(
@@ -215,6 +236,7 @@ final class Replay {
   }
 
   private static void checkQuiet(Spillway spillway, DevicePool pool) {
+    spillway.awaitIdle(Duration.ofSeconds(60)); // trials of retired slots
     var stats = spillway.stats();
     if (stats.heldBlocks() > 0 || stats.blocksInFlight() > 0 || !pool.isQuiet()) {
       throw new IllegalStateException(

@@ -2,6 +2,8 @@ package dev.spillway.cli;
 
 import dev.spillway.block.KvLayout;
 import dev.spillway.engine.EngineOptions.EngineKind;
+import dev.spillway.engine.FaultSpec;
+import dev.spillway.policy.LoadFailurePolicy;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -102,6 +104,46 @@ final class ReplayCommand implements Callable<Integer> {
       description = "Let requests arrive as in the trace, X times as fast; 0: as fast as they go.")
   private double pace;
 
+  @Option(
+      names = "--faults",
+      paramLabel = "SPEC",
+      description =
+          "Faults to make, KIND=RATE,…: for example"
+              + " read-eio=1%%,short-read=1%%,write-enospc=0.5%%,corrupt=0.1%%.")
+  private @Nullable String faults;
+
+  @Option(
+      names = "--fault-seed",
+      paramLabel = "N",
+      defaultValue = "1",
+      description = "Seed of the faults, aborts and preemptions.")
+  private long faultSeed;
+
+  private enum Policy {
+    FAIL,
+    RECOMPUTE
+  }
+
+  @Option(
+      names = "--policy",
+      defaultValue = "recompute",
+      description = "What becomes of a request that lost a block: ${COMPLETION-CANDIDATES}.")
+  private Policy policy = Policy.RECOMPUTE;
+
+  @Option(
+      names = "--preempt",
+      paramLabel = "RATE",
+      defaultValue = "0",
+      description = "Share of requests that are preempted, at each of two moments: 0.02 or 2%%.")
+  private String preempt = "0";
+
+  @Option(
+      names = "--abort",
+      paramLabel = "RATE",
+      defaultValue = "0",
+      description = "Share of requests that are aborted, at each of two moments.")
+  private String abort = "0";
+
   @Option(names = "--page-cache", description = "Use the page cache instead of direct I/O.")
   private boolean pageCache;
 
@@ -134,13 +176,24 @@ final class ReplayCommand implements Callable<Integer> {
             depth,
             engine,
             !pageCache,
-            pace);
+            pace,
+            trouble());
     var result = new Replay(settings, readRequests(), System.out, isTerminal()).run();
     System.out.print(result.toTable());
     if (json != null) {
       Files.writeString(json, result.toJson() + System.lineSeparator(), StandardCharsets.UTF_8);
     }
-    return result.wrongBlocks() == 0 && !result.faults().containsKey("ENGINE_FAILED") ? 0 : 1;
+    boolean lives = !result.faults().containsKey("ENGINE_FAILED");
+    return result.wrongBlocks() == 0 && lives && result.addsUp() && result.leaks() == 0 ? 0 : 1;
+  }
+
+  private Replay.Trouble trouble() {
+    return new Replay.Trouble(
+        faults == null ? FaultSpec.NONE : FaultSpec.parse(faults, faultSeed),
+        policy == Policy.FAIL ? LoadFailurePolicy.fail() : LoadFailurePolicy.recompute(),
+        FaultSpec.rate(preempt),
+        FaultSpec.rate(abort),
+        faultSeed);
   }
 
   /**

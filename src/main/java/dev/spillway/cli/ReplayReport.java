@@ -2,6 +2,7 @@ package dev.spillway.cli;
 
 import dev.spillway.SpillwayStats;
 import dev.spillway.block.BlockOutcome;
+import dev.spillway.engine.FaultCounts;
 import dev.spillway.engine.LaneStats;
 import java.util.Locale;
 import java.util.Map;
@@ -36,6 +37,18 @@ record ReplayReport(
     Latency loadLatencyMicros,
     long rejected,
     Map<String, Long> faults,
+    long affectedRequests,
+    long failedRequests,
+    long abortedRequests,
+    long preemptions,
+    long lostTokens,
+    Map<String, Long> injected,
+    Map<String, Long> seenByRing,
+    Map<String, Long> recovered,
+    Map<String, Long> discarded,
+    Map<String, Long> outcomes,
+    long leaks,
+    boolean addsUp,
     Engine engine) {
 
   /** Of one request's load, from the call to the last block, in microseconds. */
@@ -89,6 +102,7 @@ record ReplayReport(
   static ReplayReport of(ReplayTally tally, SpillwayStats stats, double wallSeconds) {
     long hits = tally.deviceHitBlocks + tally.diskHitBlocks;
     var lanes = stats.engine();
+    var books = lanes.store().faults().plus(lanes.load().faults());
     return new ReplayReport(
         tally.requests,
         tally.promptTokens,
@@ -112,6 +126,18 @@ record ReplayReport(
         Latency.of(tally.loadMicros),
         stats.count(BlockOutcome.REJECTED),
         faults(stats),
+        tally.affectedRequests,
+        tally.failedRequests,
+        tally.abortedRequests,
+        tally.preemptions,
+        tally.lostTokens,
+        named(books.injected()),
+        named(books.seen()),
+        named(books.recovered()),
+        named(books.discarded()),
+        outcomes(stats),
+        stats.heldBlocks() + stats.blocksInFlight(),
+        addsUp(books, stats),
         engine(stats));
   }
 
@@ -133,6 +159,42 @@ record ReplayReport(
         Math.max(store.inFlightMax(), load.inFlightMax()),
         Lane.of(store),
         Lane.of(load));
+  }
+
+  /**
+   * What was injected was seen; what was seen was recovered, discarded or ended a block; and what
+   * the lanes ended is what the ranks reported. A fault of the disk's own is seen and not injected.
+   */
+  private static boolean addsUp(FaultCounts books, SpillwayStats stats) {
+    boolean injected = FaultCounts.total(books.injected()) > 0;
+    boolean seen = !injected || books.injected().equals(books.seen());
+    long reported = FaultCounts.total(books.ended());
+    long ranks = stats.rankFaults().values().stream().mapToLong(Long::longValue).sum();
+    return seen && books.balances() && reported == ranks;
+  }
+
+  private static Map<String, Long> named(Map<FaultCounts.Cause, Long> counts) {
+    var named = new TreeMap<String, Long>();
+    counts.forEach(
+        (cause, count) -> {
+          if (count > 0) {
+            named.put(cause.name(), count);
+          }
+        });
+    return named;
+  }
+
+  private static Map<String, Long> outcomes(SpillwayStats stats) {
+    var outcomes = new TreeMap<String, Long>();
+    stats
+        .outcomes()
+        .forEach(
+            (outcome, count) -> {
+              if (count > 0) {
+                outcomes.put(outcome.name(), count);
+              }
+            });
+    return outcomes;
   }
 
   private static Map<String, Long> faults(SpillwayStats stats) {
@@ -195,6 +257,24 @@ record ReplayReport(
     row(table, "evicted from disk", "%,d blocks", evictions);
     row(table, "rejected by a bound", "%,d blocks", rejected);
     row(table, "faults", "%s", faults.isEmpty() ? "none" : faults);
+    if (!seenByRing.isEmpty()) {
+      row(table, "  injected", "%s", injected.isEmpty() ? "none" : injected);
+      row(table, "  seen by the ring", "%s", seenByRing);
+      row(table, "  recovered", "%s", recovered);
+      row(table, "  came after a cancel", "%s", discarded);
+      row(table, "  the books", "%s", addsUp ? "add up" : "DO NOT ADD UP");
+    }
+    if (affectedRequests + abortedRequests + preemptions > 0) {
+      row(
+          table,
+          "requests affected",
+          "%,d, of which %,d failed; %,d tokens to recompute",
+          affectedRequests,
+          failedRequests,
+          lostTokens);
+      row(table, "aborted, preempted", "%,d, %,d", abortedRequests, preemptions);
+    }
+    row(table, "leaks", "%,d", leaks);
     row(table, "wrong blocks", "%,d of %,d verified", wrongBlocks, blocksVerified);
     row(
         table,

@@ -4,50 +4,82 @@ import dev.spillway.Spillway;
 import dev.spillway.block.BlockKey;
 import dev.spillway.block.BlockKeys;
 import dev.spillway.block.DeviceEvent;
+import dev.spillway.block.LoadResult;
 import dev.spillway.block.TransferResult;
-import dev.spillway.index.Lease;
+import dev.spillway.policy.LoadFailurePolicy;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.Collections;
 import java.util.List;
+import java.util.Random;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 
 /**
  * One request on its way through the replay's scheduler: what the device has is pinned, what
- * Spillway has is loaded and compared, the rest is computed, and all of it is stored.
+ * Spillway has is loaded and compared, the rest is computed, and all of it is stored. On its way it
+ * may be aborted or preempted; its blocks go back to the pool only when nothing can touch them.
  *
  * <pre>
- * (start) → LOADING → STORING → DONE
+ * WAITING → LOADING → STORING → DONE
+ *           LOADING | STORING → LEAVING → DONE | WAITING (preempted: from the start)
  * </pre>
  */
 final class ReplayRequest {
   private enum State {
+    WAITING,
     LOADING,
     STORING,
+    LEAVING,
     DONE
   }
 
-  /** What all requests of a replay share. */
+  /**
+   * What all requests of a replay share.
+   *
+   * @param blockTokens tokens a block as the trace has it
+   * @param layoutTokens tokens a block as the layout has it
+   * @param chance decides who is aborted and preempted
+   */
   record Context(
-      Spillway spillway, DevicePool pool, BlockPattern pattern, int groups, int blockTokens) {}
+      Spillway spillway,
+      DevicePool pool,
+      BlockPattern pattern,
+      int groups,
+      int blockTokens,
+      int layoutTokens,
+      LoadFailurePolicy policy,
+      double preemptRate,
+      double abortRate,
+      Random chance) {}
 
   private final Context context;
   private final ReplayTally tally;
   private final Request request;
+  private final long id;
   private final List<BlockKey> keys;
   private final BlockKeys chain;
   private final int[] blocks;
   private final BitSet toCompute = new BitSet();
-  private final List<CompletableFuture<TransferResult>> transfers = new ArrayList<>();
-  private State state = State.LOADING;
+  private CompletableFuture<LoadResult> load = new CompletableFuture<>();
+  private final List<CompletableFuture<TransferResult>> stores = new ArrayList<>();
+  private CompletionStage<Void> quiet = CompletableFuture.completedFuture(null);
+  private State state = State.WAITING;
+  private boolean again;
+  private boolean published;
   private int deviceHits;
   private int leased;
-  private int diskHits;
 
-  ReplayRequest(Context context, ReplayTally tally, Request request, List<BlockKey> keys) {
+  /**
+   * @param id not 0
+   */
+  ReplayRequest(Context context, ReplayTally tally, Request request, long id, List<BlockKey> keys) {
     this.context = context;
     this.tally = tally;
     this.request = request;
+    this.id = id;
     this.keys = keys;
     chain = BlockKeys.of(keys);
     blocks = new int[keys.size()];
@@ -66,65 +98,90 @@ final class ReplayRequest {
       return false;
     }
     pool.promise(keys, deviceHits);
-    var leases = new ArrayList<Lease>();
-    leased = keys.size() - deviceHits;
-    for (int group = 0; group < context.groups(); group++) {
-      var lease = context.spillway().lookup(group, chain, deviceHits);
-      leases.add(lease);
-      leased = Math.min(leased, lease.size());
+    published = false;
+    toCompute.clear();
+    int tokens = context.layoutTokens();
+    var chains = Collections.nCopies(context.groups(), chain);
+    try (var lease = context.spillway().lookup(chains, deviceHits * tokens, keys.size() * tokens)) {
+      leased = lease.tokens() / tokens - deviceHits;
+      var targets =
+          lease.groups().stream()
+              .map(group -> Arrays.copyOfRange(blocks, group.from(), group.from() + group.size()))
+              .toList();
+      load =
+          context
+              .spillway()
+              .load(id, lease, targets, DeviceEvent.NOW, Duration.ZERO, context.policy());
     }
-    if (leased > 0) {
-      var targets = Arrays.copyOfRange(blocks, deviceHits, deviceHits + leased);
-      leases.forEach(lease -> transfers.add(context.spillway().load(lease, targets)));
-    }
-    leases.forEach(Lease::close);
+    state = State.LOADING;
+    leaveByChance();
     return true;
   }
 
   /** Takes the next step where it can be taken; answers whether it was. */
   boolean doWork() {
-    if (state == State.DONE || !transfers.stream().allMatch(CompletableFuture::isDone)) {
-      return false;
-    }
-    switch (state) {
-      case LOADING -> onLoaded();
-      case STORING -> onStored();
-      case DONE -> {}
-    }
-    return true;
+    return switch (state) {
+      case WAITING -> start();
+      case LOADING -> load.isDone() && onLoaded(load.join());
+      case STORING -> areStored() && onStored();
+      case LEAVING -> areStored() && load.isDone() && isQuiet() && onLeft();
+      case DONE -> false;
+    };
   }
 
   boolean isDone() {
     return state == State.DONE;
   }
 
-  private void onLoaded() {
-    toCompute.set(deviceHits + leased, keys.size());
-    diskHits = leased;
-    for (int group = 0; group < transfers.size(); group++) {
-      var result = transfers.get(group).join();
-      tally.loaded(result.nanos());
-      diskHits = Math.min(diskHits, result.wellPrefix());
-      result.faults().keySet().forEach(position -> toCompute.set(deviceHits + position));
-      verify(group, result);
-    }
-    transfers.clear();
-    compute();
-    store();
-    state = State.STORING;
+  private boolean areStored() {
+    return stores.stream().allMatch(CompletableFuture::isDone);
   }
 
-  private void verify(int group, TransferResult result) {
-    for (int i = 0; i < leased; i++) {
-      if (result.outcome(i).isWell()) {
-        int at = deviceHits + i;
-        tally.verified(context.pattern().matches(group, blocks[at], keys.get(at)));
+  private boolean isQuiet() {
+    return quiet.toCompletableFuture().isDone();
+  }
+
+  private boolean onLoaded(LoadResult result) {
+    if (!result.isWell()) {
+      tally.affectedRequests++;
+    }
+    if (leased > 0) {
+      result.groups().forEach(group -> tally.loaded(group.nanos()));
+    }
+    verify(result);
+    if (result.fails()) {
+      tally.failedRequests++;
+      quiet = result.quiet();
+      state = State.LEAVING;
+      return true;
+    }
+    toCompute.set(deviceHits + leased, keys.size());
+    for (int group = 0; group < context.groups(); group++) {
+      result.failedBlocks(group).forEach(toCompute::set);
+    }
+    int valid = result.validTokens() / context.layoutTokens() - deviceHits;
+    tally.lostTokens += (long) (leased - valid) * context.blockTokens();
+    compute(valid);
+    store();
+    state = State.STORING;
+    leaveByChance();
+    return true;
+  }
+
+  private void verify(LoadResult result) {
+    for (int group = 0; group < context.groups(); group++) {
+      var loaded = result.groups().get(group);
+      for (int i = 0; i < loaded.size(); i++) {
+        if (loaded.outcome(i).isWell()) {
+          int at = result.firstBlocks().get(group) + i;
+          tally.verified(context.pattern().matches(group, blocks[at], keys.get(at)));
+        }
       }
     }
   }
 
   /** A block that failed in one group is computed in all: the whole layer stack is run again. */
-  private void compute() {
+  private void compute(int diskHits) {
     tally.served(request, deviceHits, diskHits, context.blockTokens());
     for (int at = toCompute.nextSetBit(0); at >= 0; at = toCompute.nextSetBit(at + 1)) {
       for (int group = 0; group < context.groups(); group++) {
@@ -134,18 +191,52 @@ final class ReplayRequest {
     for (int at = deviceHits; at < blocks.length; at++) {
       context.pool().publish(keys.get(at), blocks[at]);
     }
+    published = true;
   }
 
   /** The whole prefix: what is stored already costs a look-up and counts as used. */
   private void store() {
     for (int group = 0; group < context.groups(); group++) {
-      transfers.add(context.spillway().store(group, chain, 0, blocks, DeviceEvent.NOW));
+      stores.add(context.spillway().store(id, group, chain, 0, blocks, DeviceEvent.NOW));
     }
   }
 
-  private void onStored() {
-    transfers.clear();
+  private boolean onStored() {
+    stores.clear();
     context.pool().unpin(blocks, blocks.length);
     state = State.DONE;
+    return true;
+  }
+
+  // Leaving before its time.
+
+  private void leaveByChance() {
+    double draw = context.chance().nextDouble();
+    boolean aborts = draw < context.abortRate();
+    boolean preempted = !aborts && draw < context.abortRate() + context.preemptRate();
+    if (!aborts && !preempted) {
+      return;
+    }
+    // A preempted request whose KV is whole already need not come again.
+    again = preempted && state == State.LOADING;
+    tally.abortedRequests += aborts ? 1 : 0;
+    tally.preemptions += preempted ? 1 : 0;
+    quiet = aborts ? context.spillway().abort(id) : context.spillway().drain(id);
+    state = State.LEAVING;
+  }
+
+  /** Nothing can touch the blocks any more. What was loaded well is right, but is not kept. */
+  private boolean onLeft() {
+    if (!published) {
+      if (again) {
+        verify(load.join());
+      }
+      context.pool().renounce(keys, deviceHits);
+    }
+    stores.clear();
+    context.pool().unpin(blocks, blocks.length);
+    state = again ? State.WAITING : State.DONE;
+    again = false;
+    return true;
   }
 }

@@ -15,6 +15,11 @@ final class ReplayTally {
   long diskHitBlocks;
   long blocksVerified;
   long wrongBlocks;
+  long affectedRequests;
+  long failedRequests;
+  long abortedRequests;
+  long preemptions;
+  long lostTokens;
   final Histogram loadMicros = new Histogram(LATENCY_MICROS_MAX, 3);
 
   /** A request's prefix was served: so many blocks from the device, then so many from disk. */

@@ -71,7 +71,8 @@ public record FaultSpec(List<Fault> faults, long seed) {
     return new FaultSpec(faults, seed);
   }
 
-  private static double rate(String text) {
+  /** A share of all, 0 to 1, or with a percent sign. */
+  public static double rate(String text) {
     boolean percent = text.endsWith("%");
     double value;
     try {

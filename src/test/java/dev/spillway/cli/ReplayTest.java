@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.spillway.block.KvLayout;
 import dev.spillway.engine.EngineOptions.EngineKind;
+import dev.spillway.engine.FaultSpec;
 import dev.spillway.engine.NativeEngine;
+import dev.spillway.policy.LoadFailurePolicy;
 import dev.spillway.testing.Mount;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -32,7 +34,8 @@ class ReplayTest {
   private final ByteArrayOutputStream printed = new ByteArrayOutputStream();
 
   private Replay.Settings settings(KvLayout layout, long capacity, EngineKind engine) {
-    return new Replay.Settings(directory, layout, capacity, 0, 8, 32, engine, true, 0);
+    return new Replay.Settings(
+        directory, layout, capacity, 0, 8, 32, engine, true, 0, Replay.Trouble.NONE);
   }
 
   private ReplayReport replay(Replay.Settings settings, List<Request> requests) throws IOException {
@@ -172,7 +175,16 @@ class ReplayTest {
       long blockBytes = layout.groups().stream().mapToLong(KvLayout.Group::blockBytes).sum();
       var settings =
           new Replay.Settings(
-              root, layout, 20 * (blockBytes + 8192), 6, 1, 32, EngineKind.AUTO, true, 0);
+              root,
+              layout,
+              20 * (blockBytes + 8192),
+              6,
+              1,
+              32,
+              EngineKind.AUTO,
+              true,
+              0,
+              Replay.Trouble.NONE);
       var report = replay(settings, requests);
       assertRight(report, requests);
       // Three blocks of each session come back, but for those that are on the device still.
@@ -254,7 +266,8 @@ class ReplayTest {
             32,
             EngineKind.AUTO,
             true,
-            0);
+            0,
+            Replay.Trouble.NONE);
     assertThatThrownBy(() -> replay(settings, requests))
         .hasMessage(
             "a request of 9 blocks and a device pool of 4; --device-blocks 9 would be right");
@@ -317,5 +330,51 @@ class ReplayTest {
     assertThat(Main.run("doctor", directory.toString())).isZero();
     assertThat(directory).isEmptyDirectory();
     assertThat(Main.run("doctor", directory + "/absent")).isEqualTo(1);
+  }
+
+  /** Shows: F11 F22 F26 F30 F31 F35 V27 V203 V206, case36 case68 in a whole scheduler. */
+  @Test
+  void underFaultsAbortsAndPreemptionsNothingIsWrongNothingLeaksAndTheBooksAddUp()
+      throws Exception {
+    for (boolean fail : new boolean[] {false, true}) {
+      var trouble =
+          new Replay.Trouble(
+              FaultSpec.parse(
+                  "read-eio=1%,short-read=2%,zero-read=0.5%,write-eio=1%,corrupt=1%,eagain=1%,"
+                      + "delay-read=1%,reorder=1,copy-late=5%",
+                  7),
+              fail ? LoadFailurePolicy.fail() : LoadFailurePolicy.recompute(),
+              0.05,
+              0.05,
+              7);
+      var settings =
+          new Replay.Settings(
+              null,
+              KvLayout.ofBlockBytes(10_000, 16),
+              64L << 20,
+              600,
+              8,
+              32,
+              EngineKind.AUTO,
+              true,
+              0,
+              trouble);
+      var report = replay(settings, ConversationWorkload.generate(300, 5));
+      assertThat(report.wrongBlocks()).isZero();
+      assertThat(report.leaks()).isZero();
+      assertThat(report.addsUp()).as(report.toTable()).isTrue();
+      assertThat(report.injected().keySet())
+          .contains("READ_ERROR", "WRITE_ERROR", "SHORT", "CORRUPT", "TRANSIENT");
+      assertThat(report.injected()).isEqualTo(report.seenByRing());
+      assertThat(report.abortedRequests()).isPositive();
+      assertThat(report.preemptions()).isPositive();
+      assertThat(report.affectedRequests()).isPositive();
+      if (fail) {
+        assertThat(report.failedRequests()).isBetween(1L, report.affectedRequests());
+      } else {
+        assertThat(report.failedRequests()).isZero();
+        assertThat(report.lostTokens()).isPositive();
+      }
+    }
   }
 }

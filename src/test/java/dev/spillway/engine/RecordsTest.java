@@ -31,7 +31,7 @@ class RecordsTest {
 
   @Test
   void unknownNumbersAreRefused() {
-    assertThatThrownBy(() -> BlockStatus.ofLoad(9)).hasMessageContaining("outcome 8");
+    assertThatThrownBy(() -> BlockStatus.ofLoad(9)).hasMessageContaining("outcome 9");
     assertThatThrownBy(() -> BlockStatus.ofStore(0)).hasMessageContaining("outcome 0");
     assertThatThrownBy(() -> BlockStatus.stage(6)).hasMessageContaining("stage 6");
     assertThatThrownBy(() -> Reason.of(12)).hasMessageContaining("open reason 12");

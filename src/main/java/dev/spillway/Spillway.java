@@ -6,10 +6,10 @@ import dev.spillway.block.DeviceEvent;
 import dev.spillway.block.LoadResult;
 import dev.spillway.block.PrefixRule;
 import dev.spillway.block.RankHello;
-import dev.spillway.block.RankReport;
 import dev.spillway.block.TransferPlan;
 import dev.spillway.block.TransferResult;
 import dev.spillway.engine.EngineMode;
+import dev.spillway.engine.EngineStats;
 import dev.spillway.engine.NativeEngine;
 import dev.spillway.engine.TransferEngine;
 import dev.spillway.index.BlockIndex;
@@ -18,8 +18,6 @@ import dev.spillway.index.PrefixLease;
 import dev.spillway.ledger.TransferLedger;
 import dev.spillway.policy.AdmissionPolicy;
 import dev.spillway.policy.LoadFailurePolicy;
-import dev.spillway.worker.TransferWorker;
-import dev.spillway.worker.WorkerThread;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -49,14 +47,12 @@ public final class Spillway implements AutoCloseable {
   private static final Duration SLEEP_MAX = Duration.ofHours(1);
   private static final Duration IDLE_WAIT_MAX = Duration.ofDays(365);
 
-  private final TransferEngine engine;
-  private final EngineMode mode;
-  private final RankHello hello;
+  private final List<LocalRank> ranks;
+  private final EngineMode mode; // of rank 0
   private final PrefixRule rule;
   private final BlockIndex index;
   private final TransferLedger ledger;
-  private final TransferWorker worker;
-  private final @Nullable WorkerThread workerThread;
+  private final boolean threads;
   private final AdmissionPolicy admission;
   private final Duration closeWait;
   private final LongSupplier nanoClock = System::nanoTime;
@@ -68,15 +64,14 @@ public final class Spillway implements AutoCloseable {
   private long lookupBlocks;
   private long hitBlocks;
 
-  private Spillway(SpillwayConfig config, TransferEngine engine) {
-    this.engine = engine;
-    mode = engine.mode();
+  private Spillway(SpillwayConfig config, List<? extends TransferEngine> engines) {
+    mode = engines.get(0).mode();
     var layout = config.device().layout();
-    hello =
-        new RankHello(
-            0, 1, mode.slotCounts(), mode.alignment(), layout.fingerprint(), mode.epoch());
     rule = new PrefixRule(layout);
-    index = new BlockIndex(hello.slotCounts(), hello.epoch(), config.probeInterval().toNanos());
+    var slotCounts = smallestOf(engines);
+    long epoch = engines.stream().mapToLong(engine -> engine.mode().epoch()).max().orElseThrow();
+    engines.forEach(engine -> engine.raiseEpoch(epoch));
+    index = new BlockIndex(slotCounts, epoch, config.probeInterval().toNanos());
     var deviceBlocks = new int[layout.groups().size()];
     for (int group = 0; group < deviceBlocks.length; group++) {
       deviceBlocks[group] = config.device().blockCount(group);
@@ -87,34 +82,64 @@ public final class Spillway implements AutoCloseable {
             index,
             layout,
             deviceBlocks,
-            1,
+            engines.size(),
             blocksInFlightMax,
             nanoClock,
             config.operationBound().toNanos(),
-            (ranks, plan) -> send(plan));
-    worker =
-        new TransferWorker(engine, hello.rank(), TransferLedger.transfersMax(blocksInFlightMax));
+            this::send);
     admission = config.admission();
     closeWait = config.closeWait();
-    workerThread =
-        config.workerThread() ? new WorkerThread(worker, hello.rank(), this::wakeOwner) : null;
+    threads = config.workerThread() || engines.size() > 1;
+    var list = new ArrayList<LocalRank>();
+    for (int rank = 0; rank < engines.size(); rank++) {
+      var engine = engines.get(rank);
+      var hello =
+          new RankHello(
+              rank,
+              engines.size(),
+              engine.mode().slotCounts(),
+              engine.mode().alignment(),
+              layout.fingerprint(),
+              epoch);
+      list.add(
+          new LocalRank(
+              engine,
+              hello,
+              TransferLedger.transfersMax(blocksInFlightMax),
+              threads ? this::wakeOwner : null));
+    }
+    ranks = List.copyOf(list);
+  }
+
+  /** A slot must be there on every rank. */
+  private static List<Long> smallestOf(List<? extends TransferEngine> engines) {
+    var counts = new ArrayList<>(engines.get(0).mode().slotCounts());
+    for (var engine : engines) {
+      for (int group = 0; group < counts.size(); group++) {
+        counts.set(group, Math.min(counts.get(group), engine.mode().slotCounts().get(group)));
+      }
+    }
+    return counts;
   }
 
   /**
-   * Opens or takes over the block file in the configured directory.
+   * Opens or takes over the block files, one for each rank, in the configured directory.
    *
    * @throws dev.spillway.engine.OpenRefusedException where that cannot be, with its reason; nothing
    *     is left behind
    * @throws UnsatisfiedLinkError where the native library cannot be loaded, with its reason
    */
   public static Spillway open(SpillwayConfig config) {
-    var engine = NativeEngine.open(config.engineOptions());
+    var engines = new ArrayList<NativeEngine>();
     try {
-      var spillway = new Spillway(config, engine);
+      for (int rank = 0; rank < config.rankCount(); rank++) {
+        engines.add(NativeEngine.open(config.engineOptions(rank)));
+      }
+      var spillway = new Spillway(config, engines);
       spillway.logMode();
       return spillway;
     } catch (RuntimeException | Error e) {
-      engine.close();
+      engines.forEach(NativeEngine::close);
       throw e;
     }
   }
@@ -440,7 +465,7 @@ public final class Spillway implements AutoCloseable {
         counters.probeFaults(),
         counters.storePauses(),
         mode,
-        engine.stats());
+        ranks.stream().map(rank -> rank.engine().stats()).reduce(EngineStats::plus).orElseThrow());
   }
 
   /**
@@ -461,55 +486,46 @@ public final class Spillway implements AutoCloseable {
     } finally {
       // Every result is completed, whatever went wrong, and the engine is released.
       ledger.abandon(drained ? BlockOutcome.ENGINE_FAILED : BlockOutcome.CANCELLED, !drained);
-      engine.close();
+      ranks.forEach(rank -> rank.engine().close());
     }
   }
 
   private boolean drain() {
-    if (workerThread != null) {
-      workerThread.close();
+    long until = nanoClock.getAsLong() + closeWait.toNanos();
+    boolean drained = true;
+    for (var rank : ranks) {
+      var left = Duration.ofNanos(Math.max(0, until - nanoClock.getAsLong()));
+      boolean quiet = rank.drain(left, ledger::apply);
+      drained &= quiet;
+      if (!quiet) {
+        LOG.error(
+            "{} stays locked and its memory in use until this process ends: the kernel had not"
+                + " finished after {}",
+            rank.mode().path(),
+            closeWait);
+      }
     }
-    boolean broken = workerThread != null && workerThread.failure() != null;
-    if (!broken) {
-      worker.doWork(); // a plan that its thread has not seen yet
-    }
-    boolean drained = engine.drain(closeWait);
-    while (!broken && (worker.doWork() > 0 || worker.hasReports())) {
-      applyReports();
-    }
-    applyReports();
     ledger.finish();
-    if (!drained) {
-      LOG.error(
-          "{} stays locked and its memory in use until this process ends: the kernel had not"
-              + " finished after {}",
-          mode.path(),
-          closeWait);
-    }
     return drained;
   }
 
   // What drives it.
 
-  private void send(TransferPlan plan) {
-    worker.offer(plan);
+  private void send(long targets, TransferPlan plan) {
+    for (int rank = 0; rank < ranks.size(); rank++) {
+      if ((targets >>> rank & 1) != 0) {
+        ranks.get(rank).send(plan);
+      }
+    }
   }
 
   private void drive() {
-    if (workerThread == null) {
-      worker.doWork();
-    } else {
-      worker.wake();
-    }
+    ranks.forEach(LocalRank::drive);
   }
 
   private int pollOnce() {
-    if (workerThread == null) {
-      worker.doWork();
-    } else if (workerThread.failure() != null) {
-      throw new IllegalStateException("the worker has ended", workerThread.failure());
-    }
-    applyReports();
+    ranks.forEach(LocalRank::work);
+    ranks.forEach(rank -> rank.takeReports(ledger::apply));
     int completed = ledger.finish();
     if (ledger.probeRetired() > 0) {
       drive();
@@ -517,20 +533,14 @@ public final class Spillway implements AutoCloseable {
     return completed;
   }
 
-  private void applyReports() {
-    for (RankReport report = worker.nextReport(); report != null; report = worker.nextReport()) {
-      ledger.apply(report);
-      worker.giveBack(report);
-    }
-  }
-
   private void sleep(Duration bound) {
-    if (workerThread == null) {
-      worker.await(bound);
+    if (!threads) {
+      ranks.get(0).await(bound);
       return;
     }
     sleeper = Thread.currentThread();
-    if (!worker.hasReports() && workerThread.failure() == null) {
+    boolean nothing = ranks.stream().noneMatch(rank -> rank.hasReports() || rank.failure() != null);
+    if (nothing) {
       LockSupport.parkNanos(this, bound.toNanos());
     }
     sleeper = null;
@@ -563,7 +573,12 @@ public final class Spillway implements AutoCloseable {
   private void checkEngine() {
     checkOpen();
     if (ledger.engineHasFailed()) {
-      throw new EngineFailedException(engine.failure());
+      var cause =
+          ranks.stream()
+              .map(rank -> rank.engine().failure())
+              .filter(text -> !text.isEmpty())
+              .findFirst();
+      throw new EngineFailedException(cause.orElse("unknown"));
     }
   }
 
@@ -580,18 +595,21 @@ public final class Spillway implements AutoCloseable {
   }
 
   private void logMode() {
-    LOG.info(
-        "{}: {} engine{}, {}, alignment {}, depth {}, {} staging slots in {} pages{}, {} slots",
-        mode.path(),
-        mode.kind(),
-        mode.kindReason().isEmpty() ? "" : " (" + mode.kindReason() + ")",
-        mode.direct() ? "direct I/O" : "buffered I/O",
-        mode.alignment(),
-        mode.queueDepth(),
-        mode.stagingSlots(),
-        mode.stagingPages(),
-        mode.registered() ? ", registered" : "",
-        mode.slotCounts());
-    mode.notices().forEach(LOG::warn);
+    for (var rank : ranks) {
+      var how = rank.mode();
+      LOG.info(
+          "{}: {} engine{}, {}, alignment {}, depth {}, {} staging slots in {} pages{}, {} slots",
+          how.path(),
+          how.kind(),
+          how.kindReason().isEmpty() ? "" : " (" + how.kindReason() + ")",
+          how.direct() ? "direct I/O" : "buffered I/O",
+          how.alignment(),
+          how.queueDepth(),
+          how.stagingSlots(),
+          how.stagingPages(),
+          how.registered() ? ", registered" : "",
+          how.slotCounts());
+      how.notices().forEach(LOG::warn);
+    }
   }
 }

@@ -40,6 +40,11 @@ public final class SpillwayConfig {
     return values.device;
   }
 
+  /** Ranks in this process, each with a block file and device memory of its own. */
+  public int rankCount() {
+    return values.ranks.size();
+  }
+
   public int blocksInFlightMax() {
     return values.blocksInFlightMax;
   }
@@ -65,15 +70,16 @@ public final class SpillwayConfig {
   }
 
   /** The native engine's share of these values. */
-  EngineOptions engineOptions() {
-    var layout = values.device.layout();
+  EngineOptions engineOptions(int rank) {
+    var device = values.ranks.get(rank);
+    var layout = device.layout();
     var addresses = new ArrayList<List<Long>>();
     var blocks = new ArrayList<Integer>();
     for (int group = 0; group < layout.groups().size(); group++) {
-      blocks.add(values.device.blockCount(group));
+      blocks.add(device.blockCount(group));
       var pieces = new ArrayList<Long>();
       for (int piece = 0; piece < layout.group(group).pieces().size(); piece++) {
-        pieces.add(values.device.pieceAddress(group, piece));
+        pieces.add(device.pieceAddress(group, piece));
       }
       addresses.add(pieces);
     }
@@ -81,8 +87,8 @@ public final class SpillwayConfig {
         values.directory,
         values.nameSpace,
         layout,
-        0,
-        1,
+        rank,
+        values.ranks.size(),
         values.capacityBytes,
         values.stagingBytes,
         values.queueDepth,
@@ -99,6 +105,7 @@ public final class SpillwayConfig {
 
   /** Collects the values. Not thread-safe. */
   public static final class Builder implements Cloneable {
+    private static final int RANKS_MAX = 64;
     private static final Duration WAIT_MAX = Duration.ofDays(1);
 
     private final Path directory;
@@ -120,6 +127,8 @@ public final class SpillwayConfig {
     private boolean workerThread;
     private AdmissionPolicy admission = AdmissionPolicy.always();
 
+    private List<DeviceMemory> ranks;
+
     private Builder(Path directory, DeviceMemory device) {
       check(
           directory.toString().indexOf('\n') < 0,
@@ -127,6 +136,37 @@ public final class SpillwayConfig {
           directory.toString().replace('\n', '?'));
       this.directory = directory;
       this.device = device;
+      ranks = List.of(device);
+    }
+
+    /**
+     * Another rank in this process, as tensor parallelism has it: the same layout and block
+     * numbers, with a share of each block's bytes in device memory of its own. A block is stored
+     * once all ranks have written it. Ranks beyond the first have threads of their own.
+     */
+    public Builder addRank(DeviceMemory memory) {
+      check(
+          ranks.size() < RANKS_MAX,
+          "%d ranks; at most %d would be right",
+          ranks.size() + 1,
+          RANKS_MAX);
+      check(
+          memory.layout().fingerprint() == device.layout().fingerprint(),
+          "rank %d has another layout than rank 0; the same would be right",
+          ranks.size());
+      for (int group = 0; group < device.layout().groups().size(); group++) {
+        check(
+            memory.blockCount(group) >= device.blockCount(group),
+            "rank %d has %d device blocks in group %d and rank 0 has %d; as many would be right",
+            ranks.size(),
+            memory.blockCount(group),
+            group,
+            device.blockCount(group));
+      }
+      var more = new ArrayList<>(ranks);
+      more.add(memory);
+      ranks = List.copyOf(more);
+      return this;
     }
 
     /**

@@ -3,23 +3,34 @@ package dev.spillway.cli;
 import dev.spillway.block.BlockKey;
 import dev.spillway.device.HostDevice;
 import java.nio.ByteBuffer;
+import java.util.List;
 
 /**
  * The bytes that stand for a block's KV in the replay: a function of its key, group, piece and
  * place, so that any other block's bytes, and any part of them in another place, differ.
  */
 final class BlockPattern {
-  private final HostDevice device;
+  private final List<HostDevice> devices;
 
-  BlockPattern(HostDevice device) {
-    this.device = device;
+  /**
+   * @param devices of the ranks, which hold different bytes under one key
+   */
+  BlockPattern(List<HostDevice> devices) {
+    this.devices = devices;
   }
 
   /** "Computes" a block. */
   void fill(int group, int block, BlockKey key) {
+    for (int rank = 0; rank < devices.size(); rank++) {
+      fill(rank, group, block, key);
+    }
+  }
+
+  private void fill(int rank, int group, int block, BlockKey key) {
+    var device = devices.get(rank);
     int pieces = device.layout().group(group).pieces().size();
     for (int piece = 0; piece < pieces; piece++) {
-      long word = first(key, group, piece);
+      long word = first(key, rank, group, piece);
       var bytes = device.piece(group, piece, block);
       int at = 0;
       for (; at + Long.BYTES <= bytes.capacity(); at += Long.BYTES) {
@@ -35,9 +46,19 @@ final class BlockPattern {
 
   /** Compares a block byte for byte with what was computed under its key. */
   boolean matches(int group, int block, BlockKey key) {
+    for (int rank = 0; rank < devices.size(); rank++) {
+      if (!matches(rank, group, block, key)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private boolean matches(int rank, int group, int block, BlockKey key) {
+    var device = devices.get(rank);
     int pieces = device.layout().group(group).pieces().size();
     for (int piece = 0; piece < pieces; piece++) {
-      if (!matches(device.piece(group, piece, block), first(key, group, piece))) {
+      if (!matches(device.piece(group, piece, block), first(key, rank, group, piece))) {
         return false;
       }
     }
@@ -61,9 +82,12 @@ final class BlockPattern {
     return true;
   }
 
-  private static long first(BlockKey key, int group, int piece) {
+  private static long first(BlockKey key, int rank, int group, int piece) {
     long mixed = key.high() ^ Long.rotateLeft(key.low(), 17);
-    return mixed + group * 0x9e3779b97f4a7c15L + piece * 0xc2b2ae3d27d4eb4fL;
+    return mixed
+        + rank * 0x165667b19e3779f9L
+        + group * 0x9e3779b97f4a7c15L
+        + piece * 0xc2b2ae3d27d4eb4fL;
   }
 
   /** Weyl sequence with a shift mixed in: one multiplication-free step a word. */

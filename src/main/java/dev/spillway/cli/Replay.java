@@ -45,6 +45,7 @@ final class Replay {
       EngineKind engine,
       boolean directIo,
       double pace,
+      int ranks,
       Trouble trouble) {}
 
   /**
@@ -80,22 +81,36 @@ final class Replay {
     boolean temporary = given == null;
     var directory = given == null ? temporaryDirectory() : given;
     int deviceBlocks = deviceBlocks();
-    try (var device = HostDevice.allocate(settings.layout(), deviceBlocks);
-        var spillway = Spillway.open(config(directory, device))) {
-      if (temporary) {
-        delete(directory);
+    var devices = new ArrayList<HostDevice>();
+    try {
+      for (int rank = 0; rank < settings.ranks(); rank++) {
+        devices.add(HostDevice.allocate(settings.layout(), deviceBlocks));
       }
-      announce(spillway, deviceBlocks, temporary);
-      return replay(spillway, device, deviceBlocks);
+      return replay(directory, devices, deviceBlocks, temporary);
     } finally {
+      devices.forEach(HostDevice::close);
       if (temporary) {
         delete(directory);
       }
     }
   }
 
-  private SpillwayConfig config(Path directory, HostDevice device) {
-    return SpillwayConfig.builder(directory, device)
+  private ReplayReport replay(
+      Path directory, List<HostDevice> devices, int deviceBlocks, boolean temporary)
+      throws IOException {
+    try (var spillway = Spillway.open(config(directory, devices))) {
+      if (temporary) {
+        delete(directory);
+      }
+      announce(spillway, deviceBlocks, temporary);
+      return replay(spillway, devices, deviceBlocks);
+    }
+  }
+
+  private SpillwayConfig config(Path directory, List<HostDevice> devices) {
+    var builder = SpillwayConfig.builder(directory, devices.get(0));
+    devices.subList(1, devices.size()).forEach(builder::addRank);
+    return builder
         .nameSpace("replay")
         .capacityBytes(settings.capacityBytes())
         .queueDepth(settings.queueDepth())
@@ -106,13 +121,13 @@ final class Replay {
         .build();
   }
 
-  private ReplayReport replay(Spillway spillway, HostDevice device, int deviceBlocks) {
+  private ReplayReport replay(Spillway spillway, List<HostDevice> devices, int deviceBlocks) {
     var pool = new DevicePool(deviceBlocks);
     var context =
         new ReplayRequest.Context(
             spillway,
             pool,
-            new BlockPattern(device),
+            new BlockPattern(devices),
             settings.layout().groups().size(),
             blockTokens(requests),
             settings.layout().group(0).blockTokens(),
@@ -175,12 +190,14 @@ final class Replay {
         || (System.nanoTime() - startedAt) / 1e6 * settings.pace() >= sinceFirst;
   }
 
-  private static boolean step(List<ReplayRequest> running) {
+  private boolean step(List<ReplayRequest> running) {
     boolean worked = false;
     for (var request : running) {
       worked |= request.doWork();
     }
+    int before = running.size();
     running.removeIf(ReplayRequest::isDone);
+    tally.requests += before - running.size();
     return worked;
   }
 

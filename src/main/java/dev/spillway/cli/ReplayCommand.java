@@ -119,6 +119,13 @@ final class ReplayCommand implements Callable<Integer> {
       description = "Seed of the faults, aborts and preemptions.")
   private long faultSeed;
 
+  @Option(
+      names = "--ranks",
+      paramLabel = "N",
+      defaultValue = "1",
+      description = "Ranks, each with a block file and device memory of its own, 1 to 64.")
+  private int ranks;
+
   private enum Policy {
     FAIL,
     RECOMPUTE
@@ -163,6 +170,7 @@ final class ReplayCommand implements Callable<Integer> {
         requests == null || requests <= REQUESTS_MAX,
         "--requests is " + requests + "; at most " + REQUESTS_MAX + " is right");
     check(depth >= 1 && depth <= 4096, "--depth is " + depth + "; 1 to 4096 would be right");
+    check(ranks >= 1 && ranks <= 64, "--ranks is " + ranks + "; 1 to 64 would be right");
     var report = json == null ? null : json.toAbsolutePath().getParent();
     check(report == null || Files.isDirectory(report), "--json: " + report + " is no directory");
     var layout = model == null ? KvLayout.ofBlockBytes(blockBytes, 16) : ModelGeometry.of(model);
@@ -177,6 +185,7 @@ final class ReplayCommand implements Callable<Integer> {
             engine,
             !pageCache,
             pace,
+            ranks,
             trouble());
     var result = new Replay(settings, readRequests(), System.out, isTerminal()).run();
     System.out.print(result.toTable());

@@ -24,7 +24,6 @@ final class ReplayTally {
 
   /** A request's prefix was served: so many blocks from the device, then so many from disk. */
   void served(Request request, int deviceBlocks, int diskBlocks, int blockTokens) {
-    requests++;
     promptTokens += request.inputTokens();
     blockReferences += request.blockIds().length;
     deviceHitBlocks += deviceBlocks;

@@ -38,6 +38,23 @@ public record LaneStats(
     return busyNanos == 0 ? 0 : (double) inFlightNanos / busyNanos;
   }
 
+  /** Of several lanes together; the most in flight is that of one of them. */
+  public LaneStats plus(LaneStats other) {
+    return new LaneStats(
+        ended + other.ended,
+        faulted + other.faulted,
+        resumed + other.resumed,
+        retried + other.retried,
+        strays + other.strays,
+        Math.max(inFlightMax, other.inFlightMax),
+        busyNanos + other.busyNanos,
+        inFlightNanos + other.inFlightNanos,
+        enters + other.enters,
+        submitRetries + other.submitRetries,
+        overflows + other.overflows,
+        faults.plus(other.faults));
+  }
+
   static LaneStats read(ByteBuffer counters, int lane) {
     int at = lane * COUNT * Long.BYTES;
     return new LaneStats(

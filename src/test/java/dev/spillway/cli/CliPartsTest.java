@@ -178,6 +178,7 @@ class CliPartsTest {
       assertThat(line.isDue()).isTrue();
       try (var test = SpillwayFixture.small(directory.resolve("progress" + terminal))) {
         var tally = new ReplayTally();
+        tally.requests = 1;
         tally.served(new Request(0, 64, new long[] {1, 2}), 1, 0, 32);
         test.store(1, 0, 8);
         out.reset();

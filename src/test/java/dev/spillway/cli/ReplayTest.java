@@ -35,7 +35,7 @@ class ReplayTest {
 
   private Replay.Settings settings(KvLayout layout, long capacity, EngineKind engine) {
     return new Replay.Settings(
-        directory, layout, capacity, 0, 8, 32, engine, true, 0, Replay.Trouble.NONE);
+        directory, layout, capacity, 0, 8, 32, engine, true, 0, 1, Replay.Trouble.NONE);
   }
 
   private ReplayReport replay(Replay.Settings settings, List<Request> requests) throws IOException {
@@ -184,6 +184,7 @@ class ReplayTest {
               EngineKind.AUTO,
               true,
               0,
+              1,
               Replay.Trouble.NONE);
       var report = replay(settings, requests);
       assertRight(report, requests);
@@ -199,7 +200,7 @@ class ReplayTest {
   @Test
   void oneWrongByteIsAWrongBlock() {
     try (var device = dev.spillway.device.HostDevice.allocate(KvLayout.ofLayers(2, 1031, 16), 4)) {
-      var pattern = new BlockPattern(device);
+      var pattern = new BlockPattern(List.of(device));
       var key = new dev.spillway.block.BlockKey(1, 2);
       pattern.fill(0, 1, key);
       assertThat(pattern.matches(0, 1, key)).isTrue();
@@ -267,6 +268,7 @@ class ReplayTest {
             EngineKind.AUTO,
             true,
             0,
+            1,
             Replay.Trouble.NONE);
     assertThatThrownBy(() -> replay(settings, requests))
         .hasMessage(
@@ -358,6 +360,7 @@ class ReplayTest {
               EngineKind.AUTO,
               true,
               0,
+              fail ? 1 : 2,
               trouble);
       var report = replay(settings, ConversationWorkload.generate(300, 5));
       assertThat(report.wrongBlocks()).isZero();

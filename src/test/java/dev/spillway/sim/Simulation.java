@@ -54,6 +54,7 @@ final class Simulation {
   private final List<Running> ended = new ArrayList<>();
   private final ArrayDeque<Integer> free = new ArrayDeque<>();
   private final Set<Long> resetRequests = new HashSet<>();
+  private final Set<Integer> begunSinceReset = new HashSet<>();
   private final List<CompletableFuture<Void>> fences = new ArrayList<>();
   private final Map<String, Long> coverage;
   private long nanos;
@@ -121,6 +122,7 @@ final class Simulation {
       fences.add(ledger.reset());
       require(index.storedCount() == 0, "a reset left something to be found");
       running.forEach(transfer -> resetRequests.add(transfer.request()));
+      begunSinceReset.clear();
     } else if (draw == 15 && rankDies && !dead && random.nextInt(30) == 0) {
       die();
     } else if (draw < 40) {
@@ -175,6 +177,7 @@ final class Simulation {
       return 0;
     }
     for (int i = 0; i < blocks.length; i++) {
+      begunSinceReset.add(100 * prefix + from + i);
       for (int rank = 0; rank < rankCount; rank++) {
         engines.get(rank).device[blocks[i]] = word(prefix, from + i, rank);
       }
@@ -252,10 +255,14 @@ final class Simulation {
   private void look(Running transfer, TransferResult result) {
     for (int i = 0; i < transfer.blocks().length; i++) {
       var outcome = result.outcome(i);
+      // A block may have been stored before the reset came; it must not be found after it.
+      var keys = keys(transfer.prefix());
+      int at = transfer.from() + i;
       require(
           !resetRequests.contains(transfer.request())
-              || (outcome != BlockOutcome.STORED && outcome != BlockOutcome.LOADED),
-          "request " + transfer.request() + " was published after a reset");
+              || begunSinceReset.contains(100 * transfer.prefix() + at)
+              || index.find(0, keys.high(at), keys.low(at)) < 0,
+          "block " + i + " of request " + transfer.request() + " is found after a reset");
       count(outcome + " with " + rankCount + (rankCount == 1 ? " rank" : " ranks"));
       if (outcome != BlockOutcome.LOADED) {
         continue;

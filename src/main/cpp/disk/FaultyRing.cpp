@@ -89,7 +89,7 @@ Status FaultyRing::enter(uint32_t waitFor, int64_t timeoutNanos,
                          std::span<IoCompletion> completions, uint32_t& count) {
   const bool due = hasDue();
   uint32_t reaped = 0;
-  const Status status =
+  Status status =
       ring_->enter(due ? 0 : waitFor, due ? 0 : bounded(timeoutNanos), fromRing_, reaped);
   unsent_ = 0;
   for (uint32_t i = 0; i < reaped; i++) onCompletion(fromRing_[i]);

@@ -227,10 +227,9 @@ void Lane::forget(BlockTransfer& transfer) {
 // device block is the caller's again.
 void Lane::drain(BlockTransfer& transfer) {
   if (transfer.copying && parts_.copier->withdraw(transfer.slot.index)) transfer.copying = false;
-  if (!transfer.hasStarted()) {
+  const bool waitsToCopy = transfer.isFree() && transfer.state == TransferState::kCopying;
+  if (!transfer.hasStarted() || waitsToCopy) {
     abandon(transfer, Outcome::kCancelled);
-  } else if (transfer.isFree() && transfer.state == TransferState::kCopying) {
-    abandon(transfer, Outcome::kCancelled);  // its copy was to wait for an event
   } else if (transfer.operation() == Operation::kStore) {
     transfer.tellCopied = true;
     if (!transfer.copying) tellCopied(transfer);

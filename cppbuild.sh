@@ -81,13 +81,23 @@ test_one() {
   fi
 }
 
-build_seccomp() {
+# Programs that the tests run things under.
+build_tools() {
   mkdir -p "$OUT/bin"
-  "$CXX" -std=c++20 -O1 $WARNINGS -o "$OUT/bin/deny-io-uring" src/test/cpp/tools/deny_io_uring.cc
+  build_tool deny-io-uring deny_io_uring
+  if [[ -e /usr/include/fuse3/fuse.h ]]; then
+    build_tool fault-fs fault_fs -D_FILE_OFFSET_BITS=64 -lfuse3 # without it its tests are skipped
+  fi
+}
+
+build_tool() {
+  local program=$OUT/bin/$1 source=src/test/cpp/tools/$2.cc; shift 2
+  [[ $program -nt $source && $program -nt cppbuild.sh ]] ||
+    "$CXX" -std=c++20 -O1 -pthread $WARNINGS -o "$program" "$source" "$@"
 }
 
 case ${1:-install} in
-  install) build_library; build_seccomp ;;
+  install) build_library; build_tools ;;
   test)
     if [[ $# -gt 1 ]]; then test_one "$2"; else for kind in plain asan tsan; do test_one "$kind"; done; fi ;;
   tidy)

@@ -169,8 +169,9 @@ void Lane::takeDown() {
   DownRecord orders[16];
   const size_t count = commands_.pop(orders);
   DownRecord record;
-  const int64_t time = down_.empty() ? 0 : now();
+  int64_t time = 0;
   while (down_.pop({&record, 1}) == 1) {
+    if (time == 0) time = now();  // after the record was there, however late that was
     waiting_.push({record, time});
     const auto bound = static_cast<int64_t>(record.deadlineNanos);
     if (bound != 0) noteDeadline(time + bound);

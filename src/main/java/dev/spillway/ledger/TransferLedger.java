@@ -563,26 +563,28 @@ public final class TransferLedger {
    * @param leaked whether kernel or device may still touch memory, which is then never reused
    */
   public void abandon(BlockOutcome outcome, boolean leaked) {
-    var unquiet = new ArrayList<CompletableFuture<Void>>();
+    var unquiet = new ArrayList<Transfer>();
+    var fences = new ArrayList<CompletableFuture<Void>>();
     for (var transfer : open) {
       if (transfer == null) {
         continue;
       }
-      transfer.fences().forEach(fence -> unquiet.add(fence.future()));
-      boolean told = transfer.state() == Transfer.State.COMPLETED;
+      transfer.fences().forEach(fence -> fences.add(fence.future()));
+      if (!transfer.isQuiet()) {
+        unquiet.add(transfer);
+      }
       int ended = transfer.abandon(outcome);
       if (!(transfer instanceof ProbeTransfer)) {
         outcomes.add(outcome, ended);
       }
-      if (told) {
-        unquiet.add(transfer.quietFuture());
-      } else if (ended > 0) {
+      if (ended > 0) {
         completed.add(transfer);
       }
     }
     blocksInFlight = 0;
-    finish();
-    for (var future : unquiet) {
+    finish(); // whose results get the futures of the quiet that is yet to come
+    unquiet.forEach(transfer -> fences.add(transfer.quietFuture()));
+    for (var future : fences) {
       if (leaked) {
         future.completeExceptionally(
             new IllegalStateException("closed while the kernel or the device owned memory"));

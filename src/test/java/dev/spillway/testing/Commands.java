@@ -1,7 +1,10 @@
 package dev.spillway.testing;
 
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -53,6 +56,17 @@ public final class Commands {
     // Surefire may hide the class path in a manifest; it gives the real one in this property.
     var real = System.getProperty("surefire.test.class.path");
     return real == null ? System.getProperty("java.class.path") : real;
+  }
+
+  /** A program that cppbuild.sh makes for the tests; where it is missing the test is skipped. */
+  public static Path tool(String name) {
+    try (var files = Files.walk(Path.of("cppbuild"), 3)) {
+      var tool = files.filter(file -> file.endsWith(name)).findFirst();
+      assumeTrue(tool.isPresent(), "cppbuild.sh has not built " + name);
+      return tool.orElseThrow();
+    } catch (IOException e) {
+      throw new AssertionError(e);
+    }
   }
 
   public static boolean isRoot() {

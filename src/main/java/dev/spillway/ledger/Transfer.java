@@ -321,6 +321,10 @@ abstract class Transfer {
     return id;
   }
 
+  final long startedAt() {
+    return startedAt;
+  }
+
   final State state() {
     return state;
   }

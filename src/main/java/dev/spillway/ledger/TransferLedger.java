@@ -295,7 +295,7 @@ public final class TransferLedger {
     int rank = report.rank();
     int position = report.position(at);
     if (report.tells(at, RankReport.ENDED)) {
-      notePause(report, at);
+      notePause(transfer, report, at);
       onEnding(
           transfer,
           rank,
@@ -363,7 +363,7 @@ public final class TransferLedger {
   }
 
   /** A full disk stays full for a while: no store is tried, loads go on, then one tries again. */
-  private void notePause(RankReport report, int at) {
+  private void notePause(Transfer transfer, RankReport report, int at) {
     if (report.tells(at, RankReport.NO_ROOM)) {
       if (!storesPaused || nanoClock.getAsLong() - storesPausedUntil >= 0) {
         storePauses++;
@@ -371,7 +371,9 @@ public final class TransferLedger {
         storesPausedUntil = nanoClock.getAsLong() + storePauseNanos;
         storePauseNanos = Math.min(2 * storePauseNanos, STORE_PAUSE_MAX_NANOS);
       }
-    } else if (storesPaused && report.outcome(at) == BlockOutcome.STORED) {
+    } else if (storesPaused
+        && report.outcome(at) == BlockOutcome.STORED
+        && transfer.startedAt() - storesPausedUntil >= 0) { // one that tried again
       storesPaused = false;
       storePauseNanos = STORE_PAUSE_MIN_NANOS;
     }

@@ -62,6 +62,11 @@ public final class Mount implements AutoCloseable {
     return root;
   }
 
+  /** The loop device's name, without its directory. */
+  public String deviceName() {
+    return Path.of(loopDevice).getFileName().toString();
+  }
+
   public void remountReadOnly() {
     must("mount", "-o", "remount,ro", root.toString());
   }

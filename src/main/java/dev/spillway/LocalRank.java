@@ -1,9 +1,11 @@
 package dev.spillway;
 
+import dev.spillway.block.KvLayout;
 import dev.spillway.block.RankHello;
 import dev.spillway.block.RankReport;
 import dev.spillway.block.TransferPlan;
 import dev.spillway.engine.EngineMode;
+import dev.spillway.engine.EngineStats;
 import dev.spillway.engine.TransferEngine;
 import dev.spillway.worker.TransferWorker;
 import dev.spillway.worker.WorkerThread;
@@ -15,7 +17,7 @@ import org.jspecify.annotations.Nullable;
  * One rank in this process: its engine, the worker that drives it, and the worker's thread where it
  * has one. Owned by the scheduler's thread.
  */
-final class LocalRank {
+final class LocalRank implements Rank {
   private final TransferEngine engine;
   private final EngineMode mode;
   private final RankHello hello;
@@ -34,24 +36,62 @@ final class LocalRank {
     thread = onReports == null ? null : new WorkerThread(worker, hello.rank(), onReports);
   }
 
-  TransferEngine engine() {
-    return engine;
+  static RankHello helloOf(TransferEngine engine, int rank, int rankCount, KvLayout layout) {
+    var mode = engine.mode();
+    return new RankHello(
+        rank, rankCount, mode.slotCounts(), mode.alignment(), layout.fingerprint(), mode.epoch());
   }
 
-  EngineMode mode() {
+  @Override
+  public EngineMode mode() {
     return mode;
   }
 
-  RankHello hello() {
+  @Override
+  public EngineStats stats() {
+    return engine.stats();
+  }
+
+  @Override
+  public String engineFailure() {
+    return engine.failure();
+  }
+
+  @Override
+  public RankHello hello() {
     return hello;
   }
 
-  void send(TransferPlan plan) {
+  @Override
+  public void begin(long epoch) {
+    engine.raiseEpoch(epoch);
+  }
+
+  @Override
+  public @Nullable String loss() {
+    return null; // its engine says itself what has become of every block
+  }
+
+  @Override
+  public void stepDone(long step) {
+    engine.stepDone(step);
+  }
+
+  @Override
+  public void close() {
+    if (thread != null) {
+      thread.close(); // it must not look at an engine that is gone
+    }
+    engine.close();
+  }
+
+  @Override
+  public void send(TransferPlan plan) {
     worker.offer(plan);
   }
 
-  /** Has the rank look at what was sent. */
-  void drive() {
+  @Override
+  public void drive() {
     if (thread == null) {
       worker.doWork();
     } else {
@@ -59,8 +99,8 @@ final class LocalRank {
     }
   }
 
-  /** Does the rank's work where it has no thread for it. */
-  void work() {
+  @Override
+  public void work() {
     var failure = failure();
     if (failure != null) {
       throw new IllegalStateException("the worker of rank " + hello.rank() + " has ended", failure);
@@ -70,32 +110,32 @@ final class LocalRank {
     }
   }
 
-  void takeReports(Consumer<RankReport> target) {
+  @Override
+  public void takeReports(Consumer<RankReport> target) {
     for (var report = worker.nextReport(); report != null; report = worker.nextReport()) {
       target.accept(report);
       worker.giveBack(report);
     }
   }
 
-  boolean hasReports() {
-    return worker.hasReports();
+  /** Also where the thread has ended, which {@link #work} tells. */
+  @Override
+  public boolean hasReports() {
+    return worker.hasReports() || failure() != null;
   }
 
   /** What ended the rank's thread before its time, or null. */
-  @Nullable Throwable failure() {
+  private @Nullable Throwable failure() {
     return thread == null ? null : thread.failure();
   }
 
-  void await(Duration bound) {
+  @Override
+  public void await(Duration bound) {
     worker.await(bound);
   }
 
-  /**
-   * Cancels what has not started, waits for the rest and hands over what there is to tell.
-   *
-   * @return false where kernel or device still own memory after the bound
-   */
-  boolean drain(Duration bound, Consumer<RankReport> target) {
+  @Override
+  public boolean drain(Duration bound, Consumer<RankReport> target) {
     if (thread != null) {
       thread.close();
     }

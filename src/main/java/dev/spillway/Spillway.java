@@ -5,13 +5,11 @@ import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.DeviceEvent;
 import dev.spillway.block.LoadResult;
 import dev.spillway.block.PrefixRule;
-import dev.spillway.block.RankHello;
 import dev.spillway.block.TransferPlan;
 import dev.spillway.block.TransferResult;
 import dev.spillway.engine.EngineMode;
 import dev.spillway.engine.EngineStats;
 import dev.spillway.engine.NativeEngine;
-import dev.spillway.engine.TransferEngine;
 import dev.spillway.index.BlockIndex;
 import dev.spillway.index.Lease;
 import dev.spillway.index.PrefixLease;
@@ -20,11 +18,12 @@ import dev.spillway.policy.AdmissionPolicy;
 import dev.spillway.policy.LoadFailurePolicy;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -47,100 +46,131 @@ public final class Spillway implements AutoCloseable {
   private static final Duration SLEEP_MAX = Duration.ofHours(1);
   private static final Duration IDLE_WAIT_MAX = Duration.ofDays(365);
 
-  private final List<LocalRank> ranks;
+  private final List<Rank> ranks;
+  private final OwnerWaker waker;
   private final EngineMode mode; // of rank 0
   private final PrefixRule rule;
   private final BlockIndex index;
   private final TransferLedger ledger;
   private final boolean threads;
+  private final boolean hasRemote;
+  private final Duration rankLease;
   private final AdmissionPolicy admission;
   private final Duration closeWait;
   private final LongSupplier nanoClock = System::nanoTime;
 
   private volatile @Nullable Thread owner;
-  private volatile @Nullable Thread sleeper;
   private boolean closed;
   private long lookups;
   private long lookupBlocks;
   private long hitBlocks;
 
-  private Spillway(SpillwayConfig config, List<? extends TransferEngine> engines) {
-    mode = engines.get(0).mode();
-    var layout = config.device().layout();
+  private Spillway(SpillwayConfig config, List<Rank> ranks, OwnerWaker waker) {
+    this.ranks = ranks;
+    this.waker = waker;
+    mode = ranks.get(0).mode();
+    var layout = config.layout();
     rule = new PrefixRule(layout);
-    var slotCounts = smallestOf(engines);
-    long epoch = engines.stream().mapToLong(engine -> engine.mode().epoch()).max().orElseThrow();
-    engines.forEach(engine -> engine.raiseEpoch(epoch));
-    index = new BlockIndex(slotCounts, epoch, config.probeInterval().toNanos());
+    long epoch = ranks.stream().mapToLong(rank -> rank.hello().epoch()).max().orElseThrow();
+    ranks.forEach(rank -> rank.begin(epoch));
+    index = new BlockIndex(smallestOf(ranks), epoch, config.probeInterval().toNanos());
     var deviceBlocks = new int[layout.groups().size()];
-    for (int group = 0; group < deviceBlocks.length; group++) {
-      deviceBlocks[group] = config.device().blockCount(group);
-    }
-    int blocksInFlightMax = config.blocksInFlightMax();
+    Arrays.setAll(deviceBlocks, config::deviceBlocks);
     ledger =
         new TransferLedger(
             index,
             layout,
             deviceBlocks,
-            engines.size(),
-            blocksInFlightMax,
+            ranks.size(),
+            config.blocksInFlightMax(),
             nanoClock,
             config.operationBound().toNanos(),
             this::send);
     admission = config.admission();
     closeWait = config.closeWait();
-    threads = config.workerThread() || engines.size() > 1;
-    var list = new ArrayList<LocalRank>();
-    for (int rank = 0; rank < engines.size(); rank++) {
-      var engine = engines.get(rank);
-      var hello =
-          new RankHello(
-              rank,
-              engines.size(),
-              engine.mode().slotCounts(),
-              engine.mode().alignment(),
-              layout.fingerprint(),
-              epoch);
-      list.add(
-          new LocalRank(
-              engine,
-              hello,
-              TransferLedger.transfersMax(blocksInFlightMax),
-              threads ? this::wakeOwner : null));
-    }
-    ranks = List.copyOf(list);
+    threads = hasThreads(config);
+    hasRemote = !config.channels().isEmpty();
+    rankLease = config.rankLease();
   }
 
   /** A slot must be there on every rank. */
-  private static List<Long> smallestOf(List<? extends TransferEngine> engines) {
-    var counts = new ArrayList<>(engines.get(0).mode().slotCounts());
-    for (var engine : engines) {
+  private static List<Long> smallestOf(List<Rank> ranks) {
+    var counts = new ArrayList<>(ranks.get(0).hello().slotCounts());
+    for (var rank : ranks) {
       for (int group = 0; group < counts.size(); group++) {
-        counts.set(group, Math.min(counts.get(group), engine.mode().slotCounts().get(group)));
+        counts.set(group, Math.min(counts.get(group), rank.hello().slotCounts().get(group)));
       }
     }
     return counts;
   }
 
+  private static boolean hasThreads(SpillwayConfig config) {
+    return config.workerThread() || config.rankCount() > 1 || config.localRanks() == 0;
+  }
+
   /**
-   * Opens or takes over the block files, one for each rank, in the configured directory.
+   * Opens or takes over the block files, one for each rank, in the configured directory, and waits
+   * for the ranks in other processes to say hello.
    *
    * @throws dev.spillway.engine.OpenRefusedException where that cannot be, with its reason; nothing
    *     is left behind
+   * @throws IllegalStateException where a rank in another process says no hello within the time
+   *     that is waited for a lock, or does not belong here
    * @throws UnsatisfiedLinkError where the native library cannot be loaded, with its reason
    */
   public static Spillway open(SpillwayConfig config) {
-    var engines = new ArrayList<NativeEngine>();
+    var waker = new OwnerWaker();
+    var ranks = new ArrayList<Rank>();
     try {
-      for (int rank = 0; rank < config.rankCount(); rank++) {
-        engines.add(NativeEngine.open(config.engineOptions(rank)));
+      for (int rank = 0; rank < config.localRanks(); rank++) {
+        ranks.add(openLocal(config, rank, waker));
       }
-      var spillway = new Spillway(config, engines);
+      for (var channel : config.channels()) {
+        ranks.add(
+            new RemoteRank(
+                channel,
+                config.rankLease(),
+                config.lockWait(),
+                3 * TransferLedger.transfersMax(config.blocksInFlightMax()),
+                waker::wake));
+      }
+      ranks.sort(Comparator.comparingInt(rank -> rank.hello().rank()));
+      checkBelongTogether(config, ranks);
+      var spillway = new Spillway(config, List.copyOf(ranks), waker);
       spillway.logMode();
       return spillway;
     } catch (RuntimeException | Error e) {
-      engines.forEach(NativeEngine::close);
+      ranks.forEach(Rank::close);
       throw e;
+    }
+  }
+
+  private static Rank openLocal(SpillwayConfig config, int rank, OwnerWaker waker) {
+    var engine = NativeEngine.open(config.engineOptions(rank, rank, config.rankCount()));
+    return new LocalRank(
+        engine,
+        LocalRank.helloOf(engine, rank, config.rankCount(), config.layout()),
+        TransferLedger.transfersMax(config.blocksInFlightMax()),
+        hasThreads(config) ? waker::wake : null);
+  }
+
+  private static void checkBelongTogether(SpillwayConfig config, List<Rank> ranks) {
+    if (ranks.isEmpty()) {
+      throw new IllegalArgumentException("no rank at all; addRank(channel) would be right");
+    }
+    long fingerprint = config.layout().fingerprint();
+    for (int rank = 0; rank < ranks.size(); rank++) {
+      var hello = ranks.get(rank).hello();
+      if (hello.rank() != rank || hello.rankCount() != ranks.size()) {
+        throw new IllegalStateException(
+            "rank %d of %d where rank %d of %d would be right"
+                .formatted(hello.rank(), hello.rankCount(), rank, ranks.size()));
+      }
+      if (hello.fingerprint() != fingerprint) {
+        throw new IllegalStateException(
+            "rank %d has layout %016x; that of the scheduler is %016x"
+                .formatted(rank, hello.fingerprint(), fingerprint));
+      }
     }
   }
 
@@ -388,6 +418,15 @@ public final class Spillway implements AutoCloseable {
   }
 
   /**
+   * Announces the end of a step of the computation, and of all before it, on the devices of this
+   * process: what waits for {@link DeviceEvent#ofStep} goes on. Ranks in other processes have
+   * {@link RankWorker#stepDone}. Any thread.
+   */
+  public void stepDone(long step) {
+    ranks.forEach(rank -> rank.stepDone(step));
+  }
+
+  /**
    * Takes in what has ended and completes the results of transfers that are over, on this thread.
    * Never waits.
    *
@@ -465,7 +504,7 @@ public final class Spillway implements AutoCloseable {
         counters.probeFaults(),
         counters.storePauses(),
         mode,
-        ranks.stream().map(rank -> rank.engine().stats()).reduce(EngineStats::plus).orElseThrow());
+        ranks.stream().map(Rank::stats).reduce(EngineStats::plus).orElseThrow());
   }
 
   /**
@@ -486,7 +525,7 @@ public final class Spillway implements AutoCloseable {
     } finally {
       // Every result is completed, whatever went wrong, and the engine is released.
       ledger.abandon(drained ? BlockOutcome.ENGINE_FAILED : BlockOutcome.CANCELLED, !drained);
-      ranks.forEach(rank -> rank.engine().close());
+      ranks.forEach(Rank::close);
     }
   }
 
@@ -499,10 +538,11 @@ public final class Spillway implements AutoCloseable {
       drained &= quiet;
       if (!quiet) {
         LOG.error(
-            "{} stays locked and its memory in use until this process ends: the kernel had not"
-                + " finished after {}",
+            "{} stays locked and its memory in use until its process ends: the kernel had not"
+                + " finished after {}{}",
             rank.mode().path(),
-            closeWait);
+            closeWait,
+            rank.loss() == null ? "" : ", or it is lost: " + rank.loss());
       }
     }
     ledger.finish();
@@ -520,12 +560,18 @@ public final class Spillway implements AutoCloseable {
   }
 
   private void drive() {
-    ranks.forEach(LocalRank::drive);
+    ranks.forEach(Rank::drive);
   }
 
   private int pollOnce() {
-    ranks.forEach(LocalRank::work);
-    ranks.forEach(rank -> rank.takeReports(ledger::apply));
+    for (var rank : ranks) {
+      rank.work();
+      rank.takeReports(ledger::apply);
+      var loss = rank.loss();
+      if (loss != null && !rank.hasReports() && ledger.rankLost(rank.hello().rank())) {
+        LOG.error("rank {} is lost: {}", rank.hello().rank(), loss);
+      }
+    }
     int completed = ledger.finish();
     if (ledger.probeRetired() > 0) {
       drive();
@@ -538,16 +584,13 @@ public final class Spillway implements AutoCloseable {
       ranks.get(0).await(bound);
       return;
     }
-    sleeper = Thread.currentThread();
-    boolean nothing = ranks.stream().noneMatch(rank -> rank.hasReports() || rank.failure() != null);
-    if (nothing) {
-      LockSupport.parkNanos(this, bound.toNanos());
-    }
-    sleeper = null;
+    // Nobody wakes us when a lease lapses.
+    var within = hasRemote && rankLease.compareTo(bound) < 0 ? rankLease : bound;
+    waker.sleep(within, () -> ranks.stream().anyMatch(this::hasNews));
   }
 
-  private void wakeOwner() {
-    LockSupport.unpark(sleeper);
+  private boolean hasNews(Rank rank) {
+    return rank.hasReports() || (rank.loss() != null && !ledger.isLost(rank.hello().rank()));
   }
 
   // Refusals.
@@ -574,10 +617,7 @@ public final class Spillway implements AutoCloseable {
     checkOpen();
     if (ledger.engineHasFailed()) {
       var cause =
-          ranks.stream()
-              .map(rank -> rank.engine().failure())
-              .filter(text -> !text.isEmpty())
-              .findFirst();
+          ranks.stream().map(Rank::engineFailure).filter(text -> !text.isEmpty()).findFirst();
       throw new EngineFailedException(cause.orElse("unknown"));
     }
   }

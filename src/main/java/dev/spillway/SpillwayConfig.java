@@ -1,15 +1,18 @@
 package dev.spillway;
 
+import dev.spillway.block.KvLayout;
 import dev.spillway.device.DeviceMemory;
 import dev.spillway.engine.EngineOptions;
 import dev.spillway.engine.EngineOptions.Allocation;
 import dev.spillway.engine.EngineOptions.EngineKind;
 import dev.spillway.engine.FaultSpec;
 import dev.spillway.policy.AdmissionPolicy;
+import java.nio.channels.ByteChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
 /**
@@ -36,13 +39,45 @@ public final class SpillwayConfig {
     return values.directory;
   }
 
-  public DeviceMemory device() {
-    return values.device;
+  /**
+   * For a scheduler whose ranks are all in other processes, added with {@link
+   * Builder#addRank(ByteChannel)}.
+   *
+   * @param deviceBlocks blocks of device memory that each rank has, by group
+   */
+  public static Builder remote(KvLayout layout, int... deviceBlocks) {
+    return new Builder(layout, deviceBlocks.clone());
   }
 
-  /** Ranks in this process, each with a block file and device memory of its own. */
+  public KvLayout layout() {
+    return values.layout;
+  }
+
+  /** Blocks of device memory in a group, on every rank. */
+  public int deviceBlocks(int group) {
+    return values.deviceBlocks[group];
+  }
+
+  /** Ranks of this and of other processes, each with a block file and device memory of its own. */
   public int rankCount() {
+    return localRanks() + values.channels.size();
+  }
+
+  int localRanks() {
     return values.ranks.size();
+  }
+
+  List<ByteChannel> channels() {
+    return values.channels;
+  }
+
+  /** For how long a rank in another process counts as there without a word of it. */
+  public Duration rankLease() {
+    return values.rankLease;
+  }
+
+  public Duration lockWait() {
+    return values.lockWait;
   }
 
   public int blocksInFlightMax() {
@@ -70,8 +105,8 @@ public final class SpillwayConfig {
   }
 
   /** The native engine's share of these values. */
-  EngineOptions engineOptions(int rank) {
-    var device = values.ranks.get(rank);
+  EngineOptions engineOptions(int local, int rank, int rankCount) {
+    var device = values.ranks.get(local);
     var layout = device.layout();
     var addresses = new ArrayList<List<Long>>();
     var blocks = new ArrayList<Integer>();
@@ -88,7 +123,7 @@ public final class SpillwayConfig {
         values.nameSpace,
         layout,
         rank,
-        values.ranks.size(),
+        rankCount,
         values.capacityBytes,
         values.stagingBytes,
         values.queueDepth,
@@ -109,7 +144,8 @@ public final class SpillwayConfig {
     private static final Duration WAIT_MAX = Duration.ofDays(1);
 
     private final Path directory;
-    private final DeviceMemory device;
+    private final KvLayout layout;
+    private final int[] deviceBlocks;
     private String nameSpace = "default";
     private long capacityBytes = 1L << 30;
     private long stagingBytes = 256L << 20;
@@ -128,6 +164,8 @@ public final class SpillwayConfig {
     private AdmissionPolicy admission = AdmissionPolicy.always();
 
     private List<DeviceMemory> ranks;
+    private List<ByteChannel> channels = List.of();
+    private Duration rankLease = Duration.ofSeconds(5);
 
     private Builder(Path directory, DeviceMemory device) {
       check(
@@ -135,8 +173,22 @@ public final class SpillwayConfig {
           "directory %s has a line break in its name; none would be right",
           directory.toString().replace('\n', '?'));
       this.directory = directory;
-      this.device = device;
+      layout = device.layout();
+      deviceBlocks = new int[layout.groups().size()];
+      Arrays.setAll(deviceBlocks, device::blockCount);
       ranks = List.of(device);
+    }
+
+    private Builder(KvLayout layout, int[] deviceBlocks) {
+      check(
+          deviceBlocks.length == layout.groups().size(),
+          "device blocks of %d groups; %d would be right",
+          deviceBlocks.length,
+          layout.groups().size());
+      directory = Path.of("");
+      this.layout = layout;
+      this.deviceBlocks = deviceBlocks;
+      ranks = List.of();
     }
 
     /**
@@ -145,27 +197,60 @@ public final class SpillwayConfig {
      * once all ranks have written it. Ranks beyond the first have threads of their own.
      */
     public Builder addRank(DeviceMemory memory) {
+      checkRoomForRank();
       check(
-          ranks.size() < RANKS_MAX,
-          "%d ranks; at most %d would be right",
-          ranks.size() + 1,
-          RANKS_MAX);
+          !ranks.isEmpty(),
+          "a rank in this process beside a scheduler without device memory; builder(directory,"
+              + " device) would be right");
       check(
-          memory.layout().fingerprint() == device.layout().fingerprint(),
+          memory.layout().fingerprint() == layout.fingerprint(),
           "rank %d has another layout than rank 0; the same would be right",
           ranks.size());
-      for (int group = 0; group < device.layout().groups().size(); group++) {
+      for (int group = 0; group < deviceBlocks.length; group++) {
         check(
-            memory.blockCount(group) >= device.blockCount(group),
+            memory.blockCount(group) >= deviceBlocks[group],
             "rank %d has %d device blocks in group %d and rank 0 has %d; as many would be right",
             ranks.size(),
             memory.blockCount(group),
             group,
-            device.blockCount(group));
+            deviceBlocks[group]);
       }
       var more = new ArrayList<>(ranks);
       more.add(memory);
       ranks = List.copyOf(more);
+      return this;
+    }
+
+    /**
+     * A rank in another process, where a {@link RankWorker} serves the other end. Ranks of this
+     * process have the first numbers; those of others say theirs themselves.
+     *
+     * @param channel blocking, as a {@code SocketChannel} of a Unix domain socket is; closed with
+     *     the Spillway
+     */
+    public Builder addRank(ByteChannel channel) {
+      checkRoomForRank();
+      var more = new ArrayList<>(channels);
+      more.add(channel);
+      channels = List.copyOf(more);
+      return this;
+    }
+
+    private void checkRoomForRank() {
+      int count = ranks.size() + channels.size() + 1;
+      check(count <= RANKS_MAX, "%d ranks; at most %d would be right", count, RANKS_MAX);
+    }
+
+    /**
+     * For how long a rank in another process counts as there without a word of it; then its
+     * transfers end as {@code ENGINE_FAILED}. 5 s unless set.
+     */
+    public Builder rankLease(Duration value) {
+      check(
+          value.toMillis() >= 10 && value.compareTo(WAIT_MAX) <= 0,
+          "rankLease is %s; 10 ms to one day would be right",
+          value);
+      rankLease = value;
       return this;
     }
 

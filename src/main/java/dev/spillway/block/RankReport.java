@@ -1,5 +1,7 @@
 package dev.spillway.block;
 
+import java.nio.ByteBuffer;
+
 /**
  * What there is to tell of blocks, as one rank reports them. Filled by the worker, read by the
  * scheduler's side, then handed back to be filled again; primitive arrays, so nothing is allocated
@@ -22,6 +24,10 @@ public final class RankReport {
 
   /** The file system is full, over its quota or takes no writes. */
   public static final int NO_ROOM = 16;
+
+  private static final int ENTRY_BYTES = 34;
+  private static final BlockOutcome[] OUTCOMES = BlockOutcome.values();
+  private static final BlockStage[] STAGES = BlockStage.values();
 
   private final long[] transferIds = new long[CAPACITY];
   private final int[] positions = new int[CAPACITY];
@@ -64,6 +70,62 @@ public final class RankReport {
     nanos[size] = spentNanos;
     flags[size] = told;
     size++;
+  }
+
+  /** What {@link #writeTo} takes, bytes. */
+  public int encodedBytes() {
+    return 2 * Integer.BYTES + size * ENTRY_BYTES;
+  }
+
+  /** For a scheduler in another process, in the byte order of the buffer. */
+  @SuppressWarnings("EnumOrdinal") // both ends have the same version
+  public void writeTo(ByteBuffer target) {
+    target.putInt(rank).putInt(size);
+    for (int i = 0; i < size; i++) {
+      target
+          .putLong(transferIds[i])
+          .putInt(positions[i])
+          .putInt(flags[i])
+          .put((byte) outcomes[i].ordinal())
+          .put((byte) stages[i].ordinal())
+          .putInt(errnos[i])
+          .putInt(bytesDone[i])
+          .putLong(nanos[i]);
+    }
+  }
+
+  /**
+   * Takes in what {@link #writeTo} has written.
+   *
+   * @throws IllegalArgumentException where it cannot be a report
+   */
+  public void readFrom(ByteBuffer source) {
+    begin(source.getInt());
+    int count = source.getInt();
+    if (count < 0 || count > CAPACITY || source.remaining() != count * ENTRY_BYTES) {
+      throw new IllegalArgumentException(
+          "a report of %d entries in %d bytes".formatted(count, source.remaining()));
+    }
+    for (int i = 0; i < count; i++) {
+      long id = source.getLong();
+      int position = source.getInt();
+      int told = source.getInt();
+      int outcome = source.get();
+      int stage = source.get();
+      if (outcome < 0 || outcome >= OUTCOMES.length || stage < 0 || stage >= STAGES.length) {
+        throw new IllegalArgumentException(
+            "a report with outcome %d and stage %d".formatted(outcome, stage));
+      }
+      add(
+          id,
+          position,
+          told,
+          OUTCOMES[outcome],
+          STAGES[stage],
+          source.getInt(),
+          source.getInt(),
+          source.getLong());
+    }
   }
 
   public boolean isFull() {

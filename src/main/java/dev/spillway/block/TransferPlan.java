@@ -1,5 +1,6 @@
 package dev.spillway.block;
 
+import java.nio.ByteBuffer;
 import java.util.Arrays;
 
 /**
@@ -17,6 +18,10 @@ public final class TransferPlan {
 
   public static final long PLACE_MASK = (1L << PLACE_BITS) - 1;
   public static final int BLOCKS_MAX = 1 << INDEX_BITS;
+
+  private static final int HEAD_BYTES = 44;
+  private static final int BLOCK_BYTES = 28;
+  private static final Operation[] OPERATIONS = Operation.values();
 
   private int[] slots = new int[16];
   private long[] generations = new long[16];
@@ -88,6 +93,56 @@ public final class TransferPlan {
     generations = Arrays.copyOf(generations, capacity);
     seeds = Arrays.copyOf(seeds, capacity);
     deviceBlocks = Arrays.copyOf(deviceBlocks, capacity);
+  }
+
+  /** What {@link #writeTo} takes, bytes. */
+  public int encodedBytes() {
+    return HEAD_BYTES + size * BLOCK_BYTES;
+  }
+
+  /** For a rank in another process, in the byte order of the buffer. */
+  @SuppressWarnings("EnumOrdinal") // both ends have the same version
+  public void writeTo(ByteBuffer target) {
+    target
+        .putLong(transferId)
+        .putInt(operation.ordinal())
+        .putInt(group)
+        .putLong(event.address())
+        .putLong(event.value())
+        .putLong(boundNanos)
+        .putInt(size);
+    for (int i = 0; i < size; i++) {
+      target.putInt(positions[i]).putInt(slots[i]).putLong(generations[i]);
+      target.putLong(seeds[i]).putInt(deviceBlocks[i]);
+    }
+  }
+
+  /**
+   * What {@link #writeTo} has written.
+   *
+   * @throws IllegalArgumentException where it cannot be a plan
+   */
+  public static TransferPlan readFrom(ByteBuffer source) {
+    var plan = new TransferPlan();
+    long id = source.getLong();
+    int operation = source.getInt();
+    if (operation < 0 || operation >= OPERATIONS.length) {
+      throw new IllegalArgumentException("a plan with operation " + operation);
+    }
+    int group = source.getInt();
+    var event = new DeviceEvent(source.getLong(), source.getLong());
+    plan.begin(id, OPERATIONS[operation], group, event);
+    plan.bound(source.getLong());
+    int count = source.getInt();
+    if (count < 0 || count > BLOCKS_MAX || source.remaining() != count * BLOCK_BYTES) {
+      throw new IllegalArgumentException(
+          "a plan of %d blocks in %d bytes".formatted(count, source.remaining()));
+    }
+    for (int i = 0; i < count; i++) {
+      plan.add(
+          source.getInt(), source.getInt(), source.getLong(), source.getLong(), source.getInt());
+    }
+    return plan;
   }
 
   public long transferId() {

@@ -50,7 +50,7 @@ public record EngineMode(
     List<String> notices) {
 
   /** Reads the lines that {@code KvEngine::describe} writes. */
-  static EngineMode parse(String text) {
+  public static EngineMode parse(String text) {
     var values = new HashMap<String, String>();
     var notices = new ArrayList<String>();
     text.lines()
@@ -89,6 +89,37 @@ public record EngineMode(
         List.copyOf(slotCounts),
         List.copyOf(slotBytes),
         List.copyOf(notices));
+  }
+
+  /** The same as lines, which {@link #parse} reads: for a scheduler in another process. */
+  public String lines() {
+    var text = new StringBuilder();
+    line(text, "kind", kind);
+    line(text, "kindReason", kindReason);
+    line(text, "direct", direct ? 1 : 0);
+    line(text, "registered", registered ? 1 : 0);
+    line(text, "registeredFile", registeredFile ? 1 : 0);
+    line(text, "deferTaskrun", deferTaskrun ? 1 : 0);
+    line(text, "alignment", alignment);
+    line(text, "fileSystem", fileSystem);
+    line(text, "path", path);
+    line(text, "fileBytes", fileBytes);
+    line(text, "epoch", epoch);
+    line(text, "queueDepth", queueDepth);
+    line(text, "stagingSlots", stagingSlots);
+    line(text, "stagingBytes", stagingBytes);
+    line(text, "stagingPages", stagingPages);
+    line(text, "checksum", checksum);
+    for (int group = 0; group < slotCounts.size(); group++) {
+      line(text, "slotCount." + group, slotCounts.get(group));
+      line(text, "slotBytes." + group, slotBytes.get(group));
+    }
+    notices.forEach(notice -> line(text, "notice", notice));
+    return text.toString();
+  }
+
+  private static void line(StringBuilder text, String name, Object value) {
+    text.append(name).append('=').append(value).append('\n');
   }
 
   private static String value(Map<String, String> values, String name) {

@@ -2,6 +2,7 @@ package dev.spillway.engine;
 
 import java.nio.ByteBuffer;
 import java.util.EnumMap;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -46,6 +47,14 @@ public record FaultCounts(
         row(counters, at + 2 * row),
         row(counters, at + 3 * row),
         row(counters, at + 4 * row));
+  }
+
+  void write(ByteBuffer target) {
+    for (var row : List.of(seen, recovered, ended, discarded, injected)) {
+      for (var cause : CAUSES) {
+        target.putLong(of(row, cause));
+      }
+    }
   }
 
   private static Map<Cause, Long> row(ByteBuffer counters, int at) {

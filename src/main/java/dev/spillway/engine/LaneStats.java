@@ -55,6 +55,13 @@ public record LaneStats(
         faults.plus(other.faults));
   }
 
+  void write(ByteBuffer target) {
+    target.putLong(ended).putLong(faulted).putLong(resumed).putLong(retried).putLong(strays);
+    target.putLong(inFlightMax).putLong(busyNanos).putLong(inFlightNanos).putLong(enters);
+    target.putLong(submitRetries).putLong(overflows);
+    faults.write(target);
+  }
+
   static LaneStats read(ByteBuffer counters, int lane) {
     int at = lane * COUNT * Long.BYTES;
     return new LaneStats(

@@ -4,11 +4,16 @@ import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.BlockStage;
 import dev.spillway.block.Operation;
 import dev.spillway.block.TransferPlan;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
  * The native engine of one rank. Submissions and endings cross the JNI line as arrays of 64-byte
@@ -22,12 +27,20 @@ public final class NativeEngine implements TransferEngine {
 
   private static final long TICKET_MASK = (1L << KIND_SHIFT) - 1;
 
+  private static final VarHandle LONG =
+      MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
+
+  /** Words that a lane which was left behind may still look at. */
+  private static final Queue<ByteBuffer> KEPT = new ConcurrentLinkedQueue<>();
+
   private final ByteBuffer down = RecordLayout.allocate(BATCH * RecordLayout.DOWN_BYTES);
   private final ByteBuffer up = RecordLayout.allocate(BATCH * RecordLayout.UP_BYTES);
   private final ByteBuffer counters = RecordLayout.allocate(2 * LaneStats.COUNT * Long.BYTES);
   private final long downAddress = KvEngineNative.addressOf(down);
   private final long upAddress = KvEngineNative.addressOf(up);
   private final long countersAddress = KvEngineNative.addressOf(counters);
+  private final ByteBuffer steps = RecordLayout.allocate(Long.BYTES);
+  private final long stepAddress = KvEngineNative.addressOf(steps);
   private final EngineMode mode;
   private long engine;
   private boolean leaked;
@@ -119,8 +132,20 @@ public final class NativeEngine implements TransferEngine {
         .putLong(at + RecordLayout.DOWN_CHECKSUM_SEED, seed)
         .putLong(at + RecordLayout.DOWN_EXPECTED_CHECKSUM, checksum)
         .putLong(at + RecordLayout.DOWN_DEADLINE_NANOS, plan.boundNanos())
-        .putLong(at + RecordLayout.DOWN_EVENT_ADDRESS, plan.event().address())
+        .putLong(at + RecordLayout.DOWN_EVENT_ADDRESS, eventAddress(plan))
         .putLong(at + RecordLayout.DOWN_EVENT_VALUE, plan.event().value());
+  }
+
+  private long eventAddress(TransferPlan plan) {
+    return plan.event().isStep() ? stepAddress : plan.event().address();
+  }
+
+  @Override
+  public void stepDone(long step) {
+    long before = (long) LONG.getAcquire(steps, 0);
+    while (Long.compareUnsigned(step, before) > 0 && !LONG.compareAndSet(steps, 0, before, step)) {
+      before = (long) LONG.getAcquire(steps, 0);
+    }
   }
 
   @Override
@@ -277,6 +302,9 @@ public final class NativeEngine implements TransferEngine {
   @Override
   public boolean drain(Duration bound) {
     leaked = KvEngineNative.engineClose(handle(), bound.toNanos()) != 0;
+    if (leaked) {
+      KEPT.add(steps);
+    }
     return !leaked;
   }
 

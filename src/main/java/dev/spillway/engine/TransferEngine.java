@@ -60,6 +60,12 @@ public interface TransferEngine extends AutoCloseable {
   /** From acceptance to ending. */
   long nanos(int index);
 
+  /**
+   * Announces the end of a step of the computation and of all before it, for which copies wait; any
+   * thread.
+   */
+  void stepDone(long step);
+
   /** Sleeps until something has ended, {@link #wake} is called, or the time has passed. */
   void await(Duration bound);
 

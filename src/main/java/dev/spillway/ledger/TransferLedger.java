@@ -294,7 +294,7 @@ public final class TransferLedger {
     }
     int rank = report.rank();
     int position = report.position(at);
-    if (report.tells(at, RankReport.ENDED)) {
+    if (report.tells(at, RankReport.ENDED) && !isLost(rank)) {
       notePause(transfer, report, at);
       onEnding(
           transfer,
@@ -381,9 +381,14 @@ public final class TransferLedger {
 
   /**
    * A rank will report no ending any more: what it owed ends as {@code ENGINE_FAILED}, once. Its
-   * fences stay: only its own word can say that its memory is quiet.
+   * fences stay: only its own word can say that its memory is quiet, and that is still taken in.
+   *
+   * @return false where that was known
    */
-  public void rankLost(int rank) {
+  public boolean rankLost(int rank) {
+    if (isLost(rank)) {
+      return false;
+    }
     lostRanks |= 1L << rank;
     for (var transfer : open) {
       if (transfer == null || transfer.state() != Transfer.State.AWAITING_RANKS) {
@@ -400,6 +405,11 @@ public final class TransferLedger {
         }
       }
     }
+    return true;
+  }
+
+  public boolean isLost(int rank) {
+    return (lostRanks >>> rank & 1) != 0;
   }
 
   // Abort, drain, reset.
@@ -470,7 +480,10 @@ public final class TransferLedger {
   /** Sends a trial for retired slots whose time has come; a few at a time, behind all stores. */
   public int probeRetired() {
     int sent = 0;
-    while (probesOpen < PROBES_MAX && freePlaceCount > 1 && blocksInFlight < blocksInFlightMax) {
+    while (lostRanks == 0
+        && probesOpen < PROBES_MAX
+        && freePlaceCount > 1
+        && blocksInFlight < blocksInFlightMax) {
       var slot = index.nextToProbe(nanoClock.getAsLong());
       if (slot == null) {
         break;

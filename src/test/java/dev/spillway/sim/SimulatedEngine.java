@@ -263,6 +263,9 @@ final class SimulatedEngine implements TransferEngine {
   }
 
   @Override
+  public void stepDone(long step) {}
+
+  @Override
   public void await(Duration bound) {}
 
   @Override

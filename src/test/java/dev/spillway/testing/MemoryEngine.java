@@ -154,6 +154,9 @@ public final class MemoryEngine implements TransferEngine {
   }
 
   @Override
+  public void stepDone(long step) {}
+
+  @Override
   public void await(Duration bound) {
     try {
       woken.tryAcquire(bound.toNanos(), TimeUnit.NANOSECONDS);

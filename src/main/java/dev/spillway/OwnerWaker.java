@@ -1,0 +1,25 @@
+package dev.spillway;
+
+import java.time.Duration;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import org.jspecify.annotations.Nullable;
+
+/** Lets the owner sleep until a rank's thread has something for it. */
+final class OwnerWaker {
+  private volatile @Nullable Thread sleeper;
+
+  /** Sleeps up to the bound, unless there is something; the owner's thread. */
+  void sleep(Duration bound, BooleanSupplier something) {
+    sleeper = Thread.currentThread();
+    if (!something.getAsBoolean()) {
+      LockSupport.parkNanos(this, bound.toNanos());
+    }
+    sleeper = null;
+  }
+
+  /** Any thread, after it has put something where the owner looks. */
+  void wake() {
+    LockSupport.unpark(sleeper);
+  }
+}

@@ -295,7 +295,7 @@ final class RemoteRank implements Rank {
 
   private void end(Exception cause) {
     if (ended == null) {
-      ended = String.valueOf(cause.getMessage());
+      ended = "its channel ended: " + cause.getMessage();
     }
     greeted.completeExceptionally(cause);
     ready.completeExceptionally(cause);

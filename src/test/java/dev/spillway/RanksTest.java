@@ -35,7 +35,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Two ranks: one in this process, the other in a JVM of its own, over a Unix domain socket. */
-@Timeout(60)
+@Timeout(30)
 @SuppressWarnings("try") // some tests close by hand, and each needs the other rank to be there
 class RanksTest {
   private static final KvLayout LAYOUT = KvLayout.ofBlockBytes(16384, 16);
@@ -77,7 +77,11 @@ class RanksTest {
       try (var device = HostDevice.allocate(LAYOUT, BLOCKS);
           var worker =
               RankWorker.open(
-                  config(directory, device).faults(FaultSpec.parse(args[1], 7)).build(), 1, 2)) {
+                  config(directory, device)
+                      .faults(args[1].isEmpty() ? FaultSpec.NONE : FaultSpec.parse(args[1], 7))
+                      .build(),
+                  1,
+                  2)) {
         var console = new Thread(() -> obey(worker, device));
         console.setDaemon(true);
         console.start();
@@ -216,7 +220,7 @@ class RanksTest {
       assertThat(result.quiet().toCompletableFuture()).as("nobody has said so").isNotDone();
       assertThatThrownBy(() -> store(spillway, 21, 1))
           .isInstanceOf(EngineFailedException.class)
-          .hasMessageContaining("the other end is gone");
+          .hasMessageContaining("its channel ended");
       spillway.close();
       assertThat(result.quiet().toCompletableFuture()).isCompletedExceptionally();
       assertThat(spillway.stats().heldBlocks()).isZero();
@@ -336,6 +340,24 @@ class RanksTest {
     try (var memory = HostDevice.allocate(LAYOUT, 4)) {
       assertThatThrownBy(() -> RankWorker.open(config(directory, memory).build(), 2, 2))
           .hasMessageContaining("rank 2 of 2; 0 to 1 would be right");
+    }
+  }
+
+  /** Shows: F43: nothing hangs on either side. */
+  @Test
+  void aRankWhoseSchedulerDiesLeaves() throws Exception {
+    try (var memory = HostDevice.allocate(LAYOUT, BLOCKS);
+        var worker = RankWorker.open(config(directory, memory).build(), 1, 2)) {
+      var ours = SocketChannel.open(UnixDomainSocketAddress.of(directory.resolve("ranks")));
+      var served = serve(worker, ours);
+      var theirs = server.accept();
+      var spillway = Spillway.open(config(directory, device).addRank(theirs).build());
+      spillway.store(0, keys(1, 4), 0, range(0, 4), DeviceEvent.ofStep(1));
+      theirs.close();
+      assertThat(served.get(10, TimeUnit.SECONDS)).as("left with a word").isFalse();
+      assertThat(worker.stats().store().ended()).as("all that it had").isEqualTo(4);
+      spillway.close();
+      assertThat(spillway.stats().heldBlocks()).isZero();
     }
   }
 

@@ -231,7 +231,7 @@ public final class TransferLedger {
 
   private boolean canStart(Transfer transfer) {
     boolean hasPlace = transfer.id() != Transfer.NO_ID || freePlaceCount > 0;
-    return hasPlace && blocksInFlight < blocksInFlightMax;
+    return hasPlace && blocksInFlight < blocksInFlightMax && lostRanks == 0;
   }
 
   /** A transfer takes a place among the open ones with its first block on the way. */

@@ -295,7 +295,9 @@ final class RemoteRank implements Rank {
 
   private void end(Exception cause) {
     if (ended == null) {
-      ended = "its channel ended: " + cause.getMessage();
+      ended =
+          "its channel ended: "
+              + (cause.getMessage() == null ? cause.toString() : cause.getMessage());
     }
     greeted.completeExceptionally(cause);
     ready.completeExceptionally(cause);

@@ -537,12 +537,11 @@ public final class Spillway implements AutoCloseable {
       boolean quiet = rank.drain(left, ledger::apply);
       drained &= quiet;
       if (!quiet) {
+        var loss = rank.loss();
         LOG.error(
-            "{} stays locked and its memory in use until its process ends: the kernel had not"
-                + " finished after {}{}",
+            "{} stays locked and its memory in use until its process ends: {}",
             rank.mode().path(),
-            closeWait,
-            rank.loss() == null ? "" : ", or it is lost: " + rank.loss());
+            loss == null ? "the kernel had not finished after " + closeWait : loss);
       }
     }
     ledger.finish();

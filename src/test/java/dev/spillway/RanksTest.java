@@ -352,11 +352,13 @@ class RanksTest {
       var served = serve(worker, ours);
       var theirs = server.accept();
       var spillway = Spillway.open(config(directory, device).addRank(theirs).build());
-      spillway.store(0, keys(1, 4), 0, range(0, 4), DeviceEvent.ofStep(1));
+      var stored = spillway.store(0, keys(1, 4), 0, range(0, 4), DeviceEvent.ofStep(1));
+      spillway.poll(Duration.ofMillis(300)); // until it has arrived
       theirs.close();
       assertThat(served.get(10, TimeUnit.SECONDS)).as("left with a word").isFalse();
       assertThat(worker.stats().store().ended()).as("all that it had").isEqualTo(4);
       spillway.close();
+      assertThat(stored.join().faults()).hasSize(4);
       assertThat(spillway.stats().heldBlocks()).isZero();
     }
   }

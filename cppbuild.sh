@@ -74,7 +74,7 @@ test_one() {
   find "$dir" -name '*.gcda' -delete
   echo "== C++ tests, $kind"
   TSAN_OPTIONS="halt_on_error=1 suppressions=src/test/cpp/tsan.supp" \
-    timeout 300 "$dir/spillway-test" --gtest_brief=1
+    timeout 300 "$dir/spillway-test" --gtest_brief=1 --gtest_output="xml:$dir/report.xml"
   if [[ $kind == plain ]] && command -v gcovr > /dev/null; then
     echo "== C++ coverage"
     gcovr --root . --filter "$SOURCE" "$dir" 2> /dev/null | grep -E '\.cpp|\.h|TOTAL|Lines'

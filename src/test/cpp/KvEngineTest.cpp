@@ -162,6 +162,7 @@ TEST_P(KvEngineTest, case25ABatchBeyondTheSubmissionQueueGoesOn) {
 }
 
 // Case 30: opened in one thread, submitted from a second, polled by a third, closed by a fourth.
+// Shows: V225
 TEST_P(KvEngineTest, case30EveryCallMayComeFromAnotherThread) {
   EngineUnderTest test(GetParam());
   test.fill(1, 7);

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "TestFiles.h"
@@ -133,12 +134,14 @@ class BendableCopier final : public DeviceCopier {
   }
   Status reap(std::span<uint32_t> tokens, uint32_t& count) override {
     count = 0;
+    if (!failReap.ok()) return std::exchange(failReap, Status::well());
     return held ? Status::well() : real_->reap(tokens, count);
   }
   bool withdraw(uint32_t token) override { return real_->withdraw(token); }
   uint32_t pending() const override { return real_->pending(); }
 
   Status failAttach;
+  Status failReap;  // once; then its copies are handed back
   Status failStart;
   std::atomic<int> starts{0};
   std::atomic<bool> held{false};

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <map>
 
 #include "LaneDoubles.h"
 
@@ -12,6 +13,7 @@ using StoreTest = LaneUnderTest<StoreLane>;
 
 Outcome outcomeOf(const UpRecord& up) { return static_cast<Outcome>(up.outcome); }
 
+// Shows: V37
 TEST(LoadLaneTest, aLoadedBlockIsOnTheDevice) {
   LoadTest test;
   ASSERT_TRUE(test.lane->open().ok());
@@ -24,6 +26,7 @@ TEST(LoadLaneTest, aLoadedBlockIsOnTheDevice) {
   EXPECT_EQ(test.block(2)[0], 0);
 }
 
+// Shows: F11 V2 V4 V24
 TEST(LoadLaneTest, failedReadFailsOnlyItsOwnBlock) {
   LoadTest test;
   test.ring->answer = [&](const IoRequest& request, int32_t moved) {
@@ -57,6 +60,7 @@ TEST(LoadLaneTest, differingBytesAreCorruptAndNeverReachTheDevice) {
   EXPECT_EQ(test.copier->starts, 0);
 }
 
+// Shows: F12, case23
 TEST(LoadLaneTest, shortReadIsResumedFromTheLastAlignedByte) {
   LoadTest test;
   test.ring->answer = [](const IoRequest& request, int32_t moved) {
@@ -72,6 +76,7 @@ TEST(LoadLaneTest, shortReadIsResumedFromTheLastAlignedByte) {
   EXPECT_EQ(test.lane->counters().resumed, 1u);
 }
 
+// Shows: F13 V3
 TEST(LoadLaneTest, readThatStopsMovingIsShort) {
   LoadTest test;
   test.ring->answer = [](const IoRequest&, int32_t) { return 0; };
@@ -84,6 +89,7 @@ TEST(LoadLaneTest, readThatStopsMovingIsShort) {
   EXPECT_EQ(test.copier->starts, 0);
 }
 
+// Shows: F15
 TEST(LoadLaneTest, refusalForTheMomentIsTriedAgain) {
   LoadTest test;
   int refusals = 2;
@@ -133,6 +139,7 @@ TEST(LoadLaneTest, noMoreThanTheDepthIsInFlightAndTheDepthIsReached) {
 }
 
 // V35, V36: a slot is free only after its copy; here copies are held and all slots stay taken.
+// Shows: V35 V36
 TEST(LoadLaneTest, slotIsNotReusedBeforeItsCopyIsDone) {
   LoadTest test;
   test.copier->held = true;
@@ -166,6 +173,7 @@ TEST(LoadLaneTest, closeCancelsWhatHasNotStartedAndFinishesTheRest) {
   EXPECT_GT(cancelled, 0u);
 }
 
+// Shows: F54
 TEST(LoadLaneTest, joinGivesUpWhileTheKernelOwnsMemory) {
   LoadTest test;
   test.ring->hold();
@@ -194,6 +202,7 @@ TEST(StoreLaneTest, aStoredBlockIsOnTheDiskWithItsChecksumAndAZeroTail) {
   for (uint32_t at = StoreTest::kPayload; at < 8192; at++) ASSERT_EQ(slot[at], 0) << at;
 }
 
+// Shows: F33 V2
 TEST(StoreLaneTest, failedWriteFailsOnlyItsOwnBlock) {
   StoreTest test;
   test.ring->answer = [&](const IoRequest& request, int32_t moved) {
@@ -208,6 +217,7 @@ TEST(StoreLaneTest, failedWriteFailsOnlyItsOwnBlock) {
   EXPECT_EQ(outcomeOf(ups[2]), Outcome::kDone);
 }
 
+// Shows: F35
 TEST(StoreLaneTest, shortWriteIsResumedAndThatStopsMovingIsShort) {
   StoreTest test;
   test.ring->answer = [&](const IoRequest& request, int32_t moved) {
@@ -276,6 +286,7 @@ TEST(StoreLaneTest, case54AStoreWaitsForItsComputedEvent) {
   EXPECT_EQ(test.disk[test.slotOffset(2)], 0x99);
 }
 
+// Shows: F38 V18 V20
 TEST(StoreLaneTest, copyFailureEndsEveryBlockAndKeepsTheFirstCause) {
   StoreTest test;
   test.copier->failStart = Status::fatal(700, "cudaErrorIllegalAddress");
@@ -285,6 +296,24 @@ TEST(StoreLaneTest, copyFailureEndsEveryBlockAndKeepsTheFirstCause) {
   for (const UpRecord& up : test.endings(2)) EXPECT_EQ(outcomeOf(up), Outcome::kEngineFailed);
   EXPECT_EQ(test.failure.cause().cause, "cudaErrorIllegalAddress");
   test.submit(test.down(Operation::kStore, 2));
+  EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kEngineFailed);
+}
+
+// Shows: F19 V19 V20: a read had failed before, and the device's failure outweighs it.
+TEST(LoadLaneTest, anEventThatFailsEndsEveryBlockAndKeepsItsCause) {
+  LoadTest test;
+  test.copier->failReap = Status::fatal(719, "cudaErrorLaunchFailure");
+  ASSERT_TRUE(test.lane->open().ok());
+  test.ring->answer = [&](const IoRequest& request, int32_t moved) {
+    return request.offset == test.slotOffset(0) ? -EIO : moved;
+  };
+  test.submit(test.stored(0, 0x11));
+  test.submit(test.stored(1, 0x12));
+  std::map<uint64_t, Outcome> outcomes;
+  for (const UpRecord& up : test.endings(2)) outcomes[up.ticket] = outcomeOf(up);
+  EXPECT_EQ(outcomes[101], Outcome::kEngineFailed);
+  EXPECT_EQ(test.failure.cause().cause, "cudaErrorLaunchFailure");
+  test.submit(test.stored(2, 0x13));
   EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kEngineFailed);
 }
 
@@ -315,6 +344,7 @@ TEST(StoreLaneTest, aDeadRingEndsWhatItNeverTook) {
   EXPECT_TRUE(test.ring->requests.empty()) << "a request left after the failure";
 }
 
+// Shows: F52 V12 V13 V21
 TEST(StoreLaneTest, aFailureOfTheOtherLaneEndsThisOneWithTheFirstCause) {
   StoreTest test;
   ASSERT_TRUE(test.lane->open().ok());
@@ -339,6 +369,7 @@ TEST(StoreLaneTest, closeCancelsACopyThatWaitsForAnEventThatNeverComes) {
   EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kCancelled);
 }
 
+// Shows: F18 V18 V20
 TEST(LoadLaneTest, copyFailureEndsTheLoadLaneToo) {
   LoadTest test;
   test.copier->failStart = Status::fatal(700, "cudaErrorIllegalAddress");
@@ -376,6 +407,7 @@ TEST(LoadLaneTest, refusalsWithoutEndBecomeTheError) {
 }
 
 // F6: a device that cannot be set up fails the open, not the first load.
+// Shows: V15
 TEST(StoreLaneTest, f6DeviceSetUpFailsTheOpen) {
   StoreTest test;
   test.copier->failAttach = Status::fatal(3, "cudaErrorInitializationError");

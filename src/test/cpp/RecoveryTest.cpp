@@ -183,7 +183,7 @@ TEST(DrainTest, aCopyThatWaitsForAnEventThatNeverComesIsDropped) {
   EXPECT_EQ(up.kind, kEnded | kQuiet);
 }
 
-// Shows: case23
+// Shows: F17 case23
 TEST(DeadlineTest, aReadThatNeverReturnsExpiresAndCostsOneSlotAndNotTheLane) {
   LoadTest test;
   test.ring->hold();
@@ -384,7 +384,7 @@ TEST(FaultyRingTest, theNthOperationOnAChosenSlotFailsAndNoOther) {
   EXPECT_EQ(test.lane->ringCounters().injected[0], 1u);
 }
 
-// Shows: F12 F13 F14 F15 F16
+// Shows: F12 F13 F14 F15 F16 V221 V222
 TEST(FaultyRingTest, everyKindBecomesTheOutcomeOfItsBlockOrNone) {
   const FaultyLoad where({});
   std::vector<FaultRule> rules;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -16,6 +17,27 @@ TEST(StagingSlotsTest, handsOutEachSlotOnceAndThenNone) {
   for (int i = 0; i < 4; i++) seen.insert(slots.acquire().index);
   EXPECT_EQ(seen.size(), 4u);
   EXPECT_FALSE(slots.acquire().valid());
+}
+
+// A child of the process must not share the pages, or a write of either would move them.
+TEST(StagingSlotsTest, f55PinnedPagesAreNotForChildren) {
+  StagingSlots slots(4, 4096);
+  const auto address = reinterpret_cast<uintptr_t>(slots.memory().data());
+  std::ifstream maps("/proc/self/smaps");
+  std::string line;
+  bool within = false;
+  bool kept = false;
+  while (std::getline(maps, line)) {
+    uintptr_t from = 0;
+    uintptr_t to = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) {
+      within = from <= address && address < to;
+    }
+    if (within && line.rfind("VmFlags:", 0) == 0) {
+      kept = line.find(" dc") != std::string::npos;
+    }
+  }
+  EXPECT_TRUE(kept);
 }
 
 TEST(StagingSlotsTest, aReleasedSlotComesBack) {

@@ -182,6 +182,26 @@ class KernelFaultsTest {
     }
   }
 
+  /** Shows: F42 V10 V11: a drain waits for both, and only one has failed. */
+  @Test
+  void aDrainOfTwoRequestsTellsOfBothAndOnlyOneHasFailed() {
+    try (var test = open(EngineKind.AUTO, false)) {
+      disk.rule("write", slot(1), BLOCK, "errno " + EIO, 1);
+      var one = test.spillway.store(1, 0, keys(1, 2), 0, range(0, 2), DeviceEvent.NOW);
+      var other = test.spillway.store(2, 0, keys(11, 2), 0, range(2, 2), DeviceEvent.NOW);
+      while (disk.hits("write errno") == 0) {
+        test.spillway.poll(Duration.ofMillis(10));
+      }
+      var quiet = test.spillway.drain(1, 2);
+      while (!quiet.isDone() || !one.isDone() || !other.isDone()) {
+        test.spillway.poll(Duration.ofMillis(10));
+      }
+      assertThat(one.join().outcome(1)).isEqualTo(BlockOutcome.WRITE_ERROR);
+      assertThat(other.join().faults().values())
+          .allMatch(fault -> fault.outcome() == BlockOutcome.CANCELLED);
+    }
+  }
+
   /** Shows: F34 V2: no space, quota and read-only put stores off; loads go on. */
   @ParameterizedTest
   @CsvSource({"28", "122", "30", "27"})
@@ -210,7 +230,9 @@ class KernelFaultsTest {
     }
   }
 
-  /** Shows: F17 V8 V9, case31 case57: told at once, and the memory is kept until it is quiet. */
+  /**
+   * Shows: F17 V8 V9 V138, case31 case57: told at once, and the memory is kept until it is quiet.
+   */
   @ParameterizedTest
   @CsvSource({"URING,false", "THREADS,true"})
   void aReadThatHangsExpiresAndItsBlockStaysFenced(EngineKind kind, boolean thread) {
@@ -263,7 +285,9 @@ class KernelFaultsTest {
     disk.rule("read", slot(1), BLOCK, "hang 3000", 1);
     var lease = spillway.lookup(keys(1, 2));
     var load = spillway.load(lease, range(4, 2));
-    spillway.poll();
+    while (disk.hits("read hang") == 0) {
+      spillway.poll(Duration.ofMillis(10)); // until the kernel has it
+    }
     lease.close();
     long begun = System.nanoTime();
     spillway.close();
@@ -284,7 +308,9 @@ class KernelFaultsTest {
       disk.rule("read", slot(2), BLOCK, "hang 500", 1);
       try (var lease = test.spillway.lookup(keys(1, 8))) {
         var load = test.spillway.load(lease, range(16, 8));
-        test.spillway.poll();
+        while (disk.hits("read hang") == 0) {
+          test.spillway.poll(Duration.ofMillis(10));
+        }
         disk.kill();
         var result = test.spillway.await(load);
         for (int i = 0; i < 8; i++) {

@@ -41,6 +41,7 @@ class SpillwayTest {
     return SpillwayFixture.small(directory, engine(kind, thread));
   }
 
+  /** Shows: V1 */
   @ParameterizedTest
   @CsvSource({"URING,false", "URING,true", "THREADS,false", "THREADS,true"})
   void v200WhatIsLoadedIsWhatWasStored(EngineKind kind, boolean thread) {
@@ -53,6 +54,7 @@ class SpillwayTest {
     }
   }
 
+  /** Shows: V204 */
   @ParameterizedTest
   @CsvSource({"URING,false", "THREADS,true"})
   void v208BatchesOfAnySizeAreWhole(EngineKind kind, boolean thread) {
@@ -69,6 +71,7 @@ class SpillwayTest {
     }
   }
 
+  /** Shows: V204 */
   @Test
   void v201AMissingKeyIsAMiss() {
     try (var test = open(EngineKind.AUTO, false)) {
@@ -139,6 +142,7 @@ class SpillwayTest {
     }
   }
 
+  /** Shows: V82 */
   @Test
   void aLeasedPrefixIsNotEvicted() {
     try (var test = open(EngineKind.AUTO, false)) {
@@ -383,7 +387,10 @@ class SpillwayTest {
         .getId();
   }
 
-  /** F2: one owner; the second is told who the first is. A later open takes the file over. */
+  /**
+   * Shows: F56: F2: one owner; the second is told who the first is. A later open takes the file
+   * over.
+   */
   @Test
   void f2ASecondOwnerIsRefusedWithThePidOfTheFirst() {
     try (var first = open(EngineKind.AUTO, false)) {

@@ -15,7 +15,8 @@ import java.util.concurrent.CompletionStage;
  * @param firstBlocks the position in the prefix of each group's first block
  * @param askedTokens the prefix that was to be loaded
  * @param validTokens the longest prefix that is now valid in every group, at least what the device
- *     had; the request is to be computed from here
+ *     had; the request is to be computed from here. Of a sliding window only the end was loaded, so
+ *     this may be far before the fault; the next look-up finds what is on disk for a shorter prefix
  * @param fails whether the request's policy ends it; never where nothing failed
  */
 public record LoadResult(

@@ -51,6 +51,7 @@ class BlockIndexTest {
     assertThat(index.heldCount()).isZero();
   }
 
+  /** Shows: F33 */
   @Test
   void aDiscardedBlockIsAsIfNeverAskedFor() {
     int entry = index.reserve(0, 1, ~1L, -1);
@@ -71,6 +72,7 @@ class BlockIndexTest {
     assertThat(index.generation(index.reserve(0, 1, ~1L, -1))).isEqualTo(first + 1);
   }
 
+  /** Shows: V71 */
   @Test
   void theOldestGoesFirst() {
     store(index, keys(10, 1), 0);
@@ -105,6 +107,7 @@ class BlockIndexTest {
     assertThat(has(13)).isFalse();
   }
 
+  /** Shows: V72 V82 */
   @Test
   void aHeldBlockIsNotEvictedAndAFullIndexSaysSo() {
     store(index, keys(10, 4), 0);

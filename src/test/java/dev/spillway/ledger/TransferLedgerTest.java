@@ -92,6 +92,7 @@ class TransferLedgerTest {
     }
   }
 
+  /** Shows: V109 V142 */
   @Test
   void aStoreIsVisibleOnlyAfterTheLastRank() {
     var result = store(10, 2);
@@ -109,7 +110,7 @@ class TransferLedgerTest {
     assertThat(hits(10, 2)).isEqualTo(2);
   }
 
-  /** V33: one rank's failure discards the block, after the last has reported. */
+  /** Shows: F37 V219: V33: one rank's failure discards the block, after the last has reported. */
   @Test
   void v33OneRanksFailedWriteDiscardsOnlyThatBlockAfterTheLastReport() {
     var result = store(10, 2);
@@ -130,6 +131,7 @@ class TransferLedgerTest {
     assertThat(hits(10, 2)).isEqualTo(1);
   }
 
+  /** Shows: F24 V25 V26 V32 */
   @Test
   void aFailedLoadIsInvalidatedBeforeTheCallerHears() {
     storeWell(10, 3);
@@ -152,6 +154,7 @@ class TransferLedgerTest {
     assertThat(index.isStored(index.find(0, 12, ~12L))).as("the block behind it stays").isTrue();
   }
 
+  /** Shows: F60 V5 */
   @Test
   void aSecondEndingOfABlockIsCountedAndHarmless() {
     var result = store(10, 1);
@@ -164,6 +167,7 @@ class TransferLedgerTest {
     assertThat(ledger.counters().doubleEndings()).isEqualTo(1);
   }
 
+  /** Shows: F50 */
   @Test
   void anEndingOfNoTransferIsCountedAndHarmless() {
     storeWell(10, 1);
@@ -176,6 +180,7 @@ class TransferLedgerTest {
     assertThat(again).isCompleted();
   }
 
+  /** Shows: V68 V69 V91 */
   @Test
   void aKeyThatIsThereOrOnItsWayIsPresentAndMovesNothing() {
     var first = store(10, 2);
@@ -188,6 +193,7 @@ class TransferLedgerTest {
     assertThat(first.join().moved()).isEqualTo(2);
   }
 
+  /** Shows: F39 V94 */
   @Test
   void overTheBoundTheLeadingBlocksAreTakenAndTheRestRejected() {
     var result = store(10, 8);
@@ -199,6 +205,7 @@ class TransferLedgerTest {
         .allSatisfy(fault -> assertThat(fault.outcome()).isEqualTo(BlockOutcome.REJECTED));
   }
 
+  /** Shows: V82 */
   @Test
   void anEntryThatWentBetweenLookupAndLoadIsALateMiss() {
     storeWell(10, 1);
@@ -332,6 +339,7 @@ class TransferLedgerTest {
     assertThat(index.evictions()).isZero();
   }
 
+  /** Shows: V72 */
   @Test
   void whatIsPresentCountsAsUsed() {
     storeWell(10, 3);

@@ -303,7 +303,10 @@ class ThinkingModelTest {
     return answers.stream().map(Arrays::toString).collect(Collectors.toList());
   }
 
-  /** Shows: V65 V196, case68, case102: all bytes right, so all tokens right. */
+  /**
+   * Shows: F41 F48 F51 V65 V66 V73 V74 V75 V133 V196, case68, case102: all bytes right, so all
+   * tokens right.
+   */
   @Test
   void itSaysTheSameWithOffloadWithFaultsWithPreemptionAndWithout() {
     var alone = words(serve(null, 0));

@@ -8,6 +8,7 @@ import dev.spillway.rank.RankAggregator.Answer;
 import org.junit.jupiter.api.Test;
 
 class RankAggregatorTest {
+  /** Shows: F27 V142 V144 */
   @Test
   void aBlockIsOverOnlyWhenTheLastRankHasSpoken() {
     var ranks = new RankAggregator(3);
@@ -22,6 +23,7 @@ class RankAggregatorTest {
     assertThat(ranks.outcome(0)).isEqualTo(BlockOutcome.STORED);
   }
 
+  /** Shows: F26 V143 */
   @Test
   void oneRanksFailureDecidesAndTheFirstCauseStays() {
     var ranks = new RankAggregator(3);

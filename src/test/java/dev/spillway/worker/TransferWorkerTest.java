@@ -107,6 +107,7 @@ class TransferWorkerTest {
     }
   }
 
+  /** Shows: F53 V12 */
   @Test
   void aFaultOfTheCodeEndsTheThreadAndIsKept() throws InterruptedException {
     var told = new java.util.concurrent.CountDownLatch(1);

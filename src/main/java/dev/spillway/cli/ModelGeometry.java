@@ -43,6 +43,8 @@ final class ModelGeometry {
   private static final long HYBRID_CONV_BYTES = 61_440;
   private static final long HYBRID_STATE_BYTES = 2_097_152;
 
+  private static final int WINDOW_TOKENS = 256;
+
   private ModelGeometry() {}
 
   /** The layout of one rank of a model, or a refusal that lists the models. */
@@ -109,6 +111,35 @@ final class ModelGeometry {
       pieces.add(Piece.dense(HYBRID_STATE_BYTES / ranks));
     }
     return new KvLayout(List.of(attention, new Group("state", HYBRID_BLOCK_TOKENS, pieces)));
+  }
+
+  /**
+   * KV groups of several kinds, for trials: every block has so many bytes.
+   *
+   * @param name full, window, state-144, state-272, state-528 or mixed
+   */
+  static KvLayout groups(String name, long blockBytes) {
+    var pieces = List.of(Piece.dense(blockBytes));
+    var full = new Group("full", BLOCK_TOKENS, pieces);
+    var window =
+        new Group("window", 2 * BLOCK_TOKENS, pieces, KvLayout.Attention.sliding(WINDOW_TOKENS));
+    var state = Pattern.compile("state-(144|272|528)").matcher(name);
+    if (state.matches()) {
+      return new KvLayout(List.of(full, state(Integer.parseInt(state.group(1)), pieces)));
+    }
+    return switch (name) {
+      case "full" -> new KvLayout(List.of(full));
+      case "window" -> new KvLayout(List.of(full, window));
+      case "mixed" -> new KvLayout(List.of(full, window, state(144, pieces)));
+      default ->
+          throw new IllegalArgumentException(
+              "no groups '%s'; full, window, state-144, state-272, state-528 or mixed would be right"
+                  .formatted(name));
+    };
+  }
+
+  private static Group state(int blockTokens, List<Piece> pieces) {
+    return new Group("state", blockTokens, pieces, KvLayout.Attention.RECURRENT);
   }
 
   private static IllegalArgumentException unknown(String text) {

@@ -80,6 +80,15 @@ final class ReplayCommand implements Callable<Integer> {
               + " gpt-oss-20b-tp8-fp8, deepseek-v3-fp8-scales, nemotron-h-8b-tp4.")
   private @Nullable String model;
 
+  @Option(
+      names = "--groups",
+      paramLabel = "NAME",
+      description =
+          "Several KV groups of --block-bytes instead: full, window (full attention and a sliding"
+              + " window), state-144, state-272, state-528 (and recurrent state of so many tokens a"
+              + " block), mixed.")
+  private @Nullable String groups;
+
   @Option(names = "--engine", defaultValue = "auto", description = "${COMPLETION-CANDIDATES}.")
   private EngineKind engine = EngineKind.AUTO;
 
@@ -173,11 +182,11 @@ final class ReplayCommand implements Callable<Integer> {
     check(ranks >= 1 && ranks <= 64, "--ranks is " + ranks + "; 1 to 64 would be right");
     var report = json == null ? null : json.toAbsolutePath().getParent();
     check(report == null || Files.isDirectory(report), "--json: " + report + " is no directory");
-    var layout = model == null ? KvLayout.ofBlockBytes(blockBytes, 16) : ModelGeometry.of(model);
+    check(model == null || groups == null, "--model and --groups; one of them would be right");
     var settings =
         new Replay.Settings(
             directory,
-            layout,
+            layout(),
             capacity,
             deviceBlocks,
             concurrency,
@@ -194,6 +203,13 @@ final class ReplayCommand implements Callable<Integer> {
     }
     boolean lives = !result.faults().containsKey("ENGINE_FAILED");
     return result.wrongBlocks() == 0 && lives && result.addsUp() && result.leaks() == 0 ? 0 : 1;
+  }
+
+  private KvLayout layout() {
+    if (groups != null) {
+      return ModelGeometry.groups(groups, blockBytes);
+    }
+    return model == null ? KvLayout.ofBlockBytes(blockBytes, 16) : ModelGeometry.of(model);
   }
 
   private Replay.Trouble trouble() {

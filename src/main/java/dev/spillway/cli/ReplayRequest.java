@@ -9,9 +9,6 @@ import dev.spillway.block.TransferResult;
 import dev.spillway.policy.LoadFailurePolicy;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.BitSet;
-import java.util.Collections;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
@@ -39,17 +36,15 @@ final class ReplayRequest {
   /**
    * What all requests of a replay share.
    *
-   * @param blockTokens tokens a block as the trace has it
-   * @param layoutTokens tokens a block as the layout has it
+   * @param blockTokens tokens a block as the trace has it; the layout has its own
    * @param chance decides who is aborted and preempted
    */
   record Context(
       Spillway spillway,
       DevicePool pool,
       BlockPattern pattern,
-      int groups,
+      GroupTables tables,
       int blockTokens,
-      int layoutTokens,
       LoadFailurePolicy policy,
       double preemptRate,
       double abortRate,
@@ -60,9 +55,8 @@ final class ReplayRequest {
   private final Request request;
   private final long id;
   private final List<BlockKey> keys;
-  private final BlockKeys chain;
+  private final List<BlockKeys> chains;
   private final int[] blocks;
-  private final BitSet toCompute = new BitSet();
   private CompletableFuture<LoadResult> load = new CompletableFuture<>();
   private final List<CompletableFuture<TransferResult>> stores = new ArrayList<>();
   private CompletionStage<Void> quiet = CompletableFuture.completedFuture(null);
@@ -81,7 +75,7 @@ final class ReplayRequest {
     this.request = request;
     this.id = id;
     this.keys = keys;
-    chain = BlockKeys.of(keys);
+    chains = context.tables().chains(keys);
     blocks = new int[keys.size()];
   }
 
@@ -91,7 +85,13 @@ final class ReplayRequest {
    */
   boolean start() {
     var pool = context.pool();
-    deviceHits = pool.pinPrefix(keys, blocks);
+    var tables = context.tables();
+    int pinned = pool.pinPrefix(keys, blocks);
+    deviceHits = tables.usable(blocks, pinned);
+    if (deviceHits < pinned) {
+      pool.unpin(blocks, pinned);
+      pool.pinPrefix(keys.subList(0, deviceHits), blocks);
+    }
     boolean promised = deviceHits < keys.size() && pool.isPromised(keys.get(deviceHits));
     if (promised || !pool.take(blocks, deviceHits)) {
       pool.unpin(blocks, deviceHits);
@@ -99,15 +99,15 @@ final class ReplayRequest {
     }
     pool.promise(keys, deviceHits);
     published = false;
-    toCompute.clear();
-    int tokens = context.layoutTokens();
-    var chains = Collections.nCopies(context.groups(), chain);
+    tables.clear(blocks, deviceHits);
+    int tokens = tables.baseTokens();
     try (var lease = context.spillway().lookup(chains, deviceHits * tokens, keys.size() * tokens)) {
       leased = lease.tokens() / tokens - deviceHits;
-      var targets =
-          lease.groups().stream()
-              .map(group -> Arrays.copyOfRange(blocks, group.from(), group.from() + group.size()))
-              .toList();
+      var targets = new ArrayList<int[]>();
+      for (int group = 0; group < tables.groups(); group++) {
+        var part = lease.group(group);
+        targets.add(tables.targets(group, blocks, part.from(), part.size()));
+      }
       load =
           context
               .spillway()
@@ -155,11 +155,7 @@ final class ReplayRequest {
       state = State.LEAVING;
       return true;
     }
-    toCompute.set(deviceHits + leased, keys.size());
-    for (int group = 0; group < context.groups(); group++) {
-      result.failedBlocks(group).forEach(toCompute::set);
-    }
-    int valid = result.validTokens() / context.layoutTokens() - deviceHits;
+    int valid = result.validTokens() / context.tables().baseTokens() - deviceHits;
     tally.lostTokens += (long) (leased - valid) * context.blockTokens();
     compute(valid);
     store();
@@ -169,23 +165,31 @@ final class ReplayRequest {
   }
 
   private void verify(LoadResult result) {
-    for (int group = 0; group < context.groups(); group++) {
+    var tables = context.tables();
+    for (int group = 0; group < tables.groups(); group++) {
       var loaded = result.groups().get(group);
       for (int i = 0; i < loaded.size(); i++) {
         if (loaded.outcome(i).isWell()) {
-          int at = result.firstBlocks().get(group) + i;
+          int at = tables.lastOf(group, result.firstBlocks().get(group) + i);
           tally.verified(context.pattern().matches(group, blocks[at], keys.get(at)));
+          tables.hold(group, blocks[at]);
         }
       }
     }
   }
 
-  /** A block that failed in one group is computed in all: the whole layer stack is run again. */
+  /** From the first token that is not valid in every group; what was loaded behind it stays. */
   private void compute(int diskHits) {
     tally.served(request, deviceHits, diskHits, context.blockTokens());
-    for (int at = toCompute.nextSetBit(0); at >= 0; at = toCompute.nextSetBit(at + 1)) {
-      for (int group = 0; group < context.groups(); group++) {
-        context.pattern().fill(group, blocks[at], keys.get(at));
+    var tables = context.tables();
+    for (int group = 0; group < tables.groups(); group++) {
+      int first = tables.blocksOf(group, deviceHits + diskHits);
+      for (int block = first; block < tables.blocksOf(group, blocks.length); block++) {
+        int at = tables.lastOf(group, block);
+        if (!tables.isHeld(group, blocks[at])) {
+          context.pattern().fill(group, blocks[at], keys.get(at));
+          tables.hold(group, blocks[at]);
+        }
       }
     }
     for (int at = deviceHits; at < blocks.length; at++) {
@@ -196,8 +200,10 @@ final class ReplayRequest {
 
   /** The whole prefix: what is stored already costs a look-up and counts as used. */
   private void store() {
-    for (int group = 0; group < context.groups(); group++) {
-      stores.add(context.spillway().store(id, group, chain, 0, blocks, DeviceEvent.NOW));
+    for (int group = 0; group < context.tables().groups(); group++) {
+      var sources = context.tables().sources(group, blocks);
+      stores.add(
+          context.spillway().store(id, group, chains.get(group), 0, sources, DeviceEvent.NOW));
     }
   }
 

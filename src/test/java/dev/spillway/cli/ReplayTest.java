@@ -380,4 +380,46 @@ class ReplayTest {
       }
     }
   }
+
+  /** Shows: V55 V122 V131, case102: several groups with blocks of their own sizes. */
+  @ParameterizedTest
+  @CsvSource({"window,false", "state-144,true", "state-272,false", "state-528,true", "mixed,true"})
+  void severalGroupsAreServedAndUnderFaultsNothingIsWrong(String groups, boolean faults)
+      throws Exception {
+    var trouble =
+        new Replay.Trouble(
+            FaultSpec.parse("read-eio=2%,short-read=2%,write-eio=1%,corrupt=1%,eagain=1%", 7),
+            LoadFailurePolicy.recompute(),
+            0.05,
+            0.05,
+            7);
+    var settings =
+        new Replay.Settings(
+            null,
+            ModelGeometry.groups(groups, 8192),
+            128L << 20,
+            900,
+            8,
+            32,
+            EngineKind.AUTO,
+            true,
+            0,
+            1,
+            faults ? trouble : Replay.Trouble.NONE);
+    var report = replay(settings, ConversationWorkload.generate(300, 5));
+    assertThat(report.wrongBlocks()).isZero();
+    assertThat(report.leaks()).isZero();
+    assertThat(report.addsUp()).as(report.toTable()).isTrue();
+    assertThat(report.requests()).isEqualTo(300);
+    assertThat(report.blocksLoaded()).isPositive();
+    assertThat(report.diskTokens()).isPositive();
+    assertThat(report.affectedRequests() > 0).isEqualTo(faults);
+  }
+
+  @Test
+  void unknownGroupsAreRefusedWithWhatWouldBeRight() {
+    assertThatThrownBy(() -> ModelGeometry.groups("state-100", 8192))
+        .hasMessageContaining("no groups 'state-100'")
+        .hasMessageContaining("state-144");
+  }
 }

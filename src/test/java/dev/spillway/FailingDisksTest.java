@@ -71,6 +71,7 @@ class FailingDisksTest {
   @ParameterizedTest
   @EnumSource(names = {"URING", "THREADS"})
   void aDeviceThatIsCutOffFailsWhatLiesBehindTheCut(EngineKind kind) {
+    SpillwayFixture.assumeAllowed(kind);
     try (var mount = Mount.loop(directory, "ext4", 64, 512);
         var test = open(mount.root(), 40, builder -> builder.engine(kind))) {
       assertThat(test.store(1, 0, 40).moved()).isEqualTo(40);
@@ -98,6 +99,7 @@ class FailingDisksTest {
   @ParameterizedTest
   @EnumSource(names = {"URING", "THREADS"})
   void aFullFileSystemFailsStoresAndKeepsLoads(EngineKind kind) {
+    SpillwayFixture.assumeAllowed(kind);
     try (var mount = Mount.loop(directory, "ext4", 32, 512);
         var test =
             open(mount.root(), 60, builder -> builder.engine(kind).allocation(Allocation.SPARSE))) {
@@ -138,6 +140,7 @@ class FailingDisksTest {
   @ParameterizedTest
   @EnumSource(names = {"URING", "THREADS"})
   void aWriteThatIsCutShortByALimitIsNoStore(EngineKind kind) {
+    SpillwayFixture.assumeAllowed(kind);
     var output =
         Commands.run(
             Commands.java(List.of(), UnderALimit.class, directory.toString(), kind.name()));

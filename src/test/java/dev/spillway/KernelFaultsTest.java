@@ -45,6 +45,7 @@ class KernelFaultsTest {
   }
 
   private SpillwayFixture open(EngineKind kind, boolean thread) {
+    SpillwayFixture.assumeAllowed(kind);
     return SpillwayFixture.small(disk.root(), engine(kind, thread));
   }
 

@@ -339,6 +339,7 @@ class SchedulerTest {
   @ParameterizedTest
   @EnumSource(names = {"URING", "THREADS"})
   void f18ADeviceFailureEndsTheRankAndReopeningWorks(EngineKind kind) {
+    SpillwayFixture.assumeAllowed(kind);
     var faults = FaultSpec.parse("copy-fail=100%", 3);
     try (var test =
         open(

@@ -5,14 +5,12 @@ import static dev.spillway.testing.SpillwayFixture.keys;
 import static dev.spillway.testing.SpillwayFixture.range;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.DeviceEvent;
 import dev.spillway.block.KvLayout;
 import dev.spillway.block.TransferResult;
 import dev.spillway.engine.EngineOptions.EngineKind;
-import dev.spillway.engine.NativeEngine;
 import dev.spillway.engine.NativeMemory;
 import dev.spillway.engine.OpenRefusedException;
 import dev.spillway.engine.OpenRefusedException.Reason;
@@ -36,8 +34,7 @@ class SpillwayTest {
   @TempDir private Path directory;
 
   private SpillwayFixture open(EngineKind kind, boolean thread) {
-    var refusal = NativeEngine.uringRefusal();
-    assumeTrue(kind != EngineKind.URING || refusal.isEmpty(), refusal);
+    SpillwayFixture.assumeAllowed(kind);
     return SpillwayFixture.small(directory, engine(kind, thread));
   }
 

@@ -1,5 +1,7 @@
 package dev.spillway.testing;
 
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
 import dev.spillway.Spillway;
 import dev.spillway.SpillwayConfig;
 import dev.spillway.block.BlockKeys;
@@ -7,6 +9,7 @@ import dev.spillway.block.KvLayout;
 import dev.spillway.block.TransferResult;
 import dev.spillway.device.HostDevice;
 import dev.spillway.engine.EngineOptions.EngineKind;
+import dev.spillway.engine.NativeEngine;
 import java.nio.file.Path;
 import java.util.function.UnaryOperator;
 
@@ -46,6 +49,12 @@ public final class SpillwayFixture implements AutoCloseable {
 
   public static SpillwayFixture small(Path directory) {
     return small(directory, UnaryOperator.identity());
+  }
+
+  /** Skips the test where the machine refuses this engine. */
+  public static void assumeAllowed(EngineKind kind) {
+    var refusal = NativeEngine.uringRefusal();
+    assumeTrue(kind != EngineKind.URING || refusal.isEmpty(), refusal);
   }
 
   public static UnaryOperator<SpillwayConfig.Builder> engine(EngineKind kind, boolean thread) {

@@ -236,7 +236,7 @@ class RanksTest {
   @Test
   void aRankThatIsSilentLosesItsLeaseAndIsStillHeardOnQuiet() throws Exception {
     try (var other = new OtherRank("");
-        var spillway = open(Duration.ofMillis(400))) {
+        var spillway = open(Duration.ofMillis(1500))) {
       store(spillway, 1, 4);
       other.signal("STOP");
       var stored = spillway.store(7, 0, keys(11, 4), 0, range(4, 4), DeviceEvent.NOW);

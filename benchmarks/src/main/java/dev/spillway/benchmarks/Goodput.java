@@ -1,0 +1,144 @@
+package dev.spillway.benchmarks;
+
+import dev.spillway.Spillway;
+import dev.spillway.SpillwayConfig;
+import dev.spillway.block.BlockKeys;
+import dev.spillway.block.KvLayout;
+import dev.spillway.block.TransferResult;
+import dev.spillway.device.HostDevice;
+import dev.spillway.engine.FaultSpec;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.CompletableFuture;
+
+/**
+ * Question: what do faults cost those whom they do not hit? Verified bytes a second of the same
+ * loads with a share of the reads failing, beside none, in turns, and none beside none for the
+ * noise. Not a JMH benchmark: the turns are the point.
+ *
+ * <pre>
+ * java -cp benchmarks/target/benchmarks.jar dev.spillway.benchmarks.Goodput [DIRECTORY [ROUNDS [FAULTS]]]
+ * </pre>
+ */
+public final class Goodput implements AutoCloseable {
+  private static final int BLOCK_BYTES = 262_144;
+  private static final int BATCH = 64;
+  private static final int BATCHES = 16;
+  private static final int PASSES = 4;
+
+  private final Path directory;
+  private final HostDevice device;
+  private final Spillway spillway;
+
+  private Goodput(Path root, FaultSpec faults) throws IOException {
+    directory = Files.createTempDirectory(root, "spillway-goodput-");
+    device = HostDevice.allocate(KvLayout.ofBlockBytes(BLOCK_BYTES, 16), BATCH * BATCHES);
+    spillway =
+        Spillway.open(
+            SpillwayConfig.builder(directory, device)
+                .capacityBytes(2L * BATCH * BATCHES * BLOCK_BYTES)
+                .probeInterval(Duration.ofMillis(50))
+                .faults(faults)
+                .build());
+  }
+
+  public static void main(String[] arguments) throws IOException {
+    var root = Path.of(arguments.length > 0 ? arguments[0] : "/var/tmp");
+    int rounds = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 40;
+    var spec = arguments.length > 2 ? arguments[2] : "read-eio=1%";
+    try (var one = new Goodput(root, FaultSpec.NONE);
+        var other = new Goodput(root, FaultSpec.NONE);
+        var faulty = new Goodput(root, FaultSpec.parse(spec, 1))) {
+      var noise = new double[rounds];
+      var ratio = new double[rounds];
+      for (int round = -2; round < rounds; round++) {
+        double base = one.verifiedBytesPerSecond();
+        double same = other.verifiedBytesPerSecond();
+        double hit = faulty.verifiedBytesPerSecond();
+        if (round >= 0) { // two to warm up
+          noise[round] = same / base;
+          ratio[round] = hit / ((base + same) / 2);
+        }
+      }
+      System.out.println(line("none beside none", noise));
+      System.out.println(line(spec + " beside none", ratio));
+    }
+  }
+
+  private static String line(String what, double[] ratios) {
+    var sorted = ratios.clone();
+    Arrays.sort(sorted);
+    return String.format(
+        Locale.ROOT,
+        "%-32s median %.3f, 95%% of %d rounds between %.3f and %.3f",
+        what,
+        sorted[sorted.length / 2],
+        sorted.length,
+        sorted[(int) (sorted.length * 0.025)],
+        sorted[Math.min(sorted.length - 1, (int) (sorted.length * 0.975))]);
+  }
+
+  /** Some passes over all blocks; what faults took is stored again, untimed. */
+  private double verifiedBytesPerSecond() {
+    long blocks = 0;
+    long nanos = 0;
+    for (int pass = 0; pass < PASSES; pass++) {
+      storeAll();
+      long begun = System.nanoTime();
+      blocks += loadAll();
+      nanos += System.nanoTime() - begun;
+    }
+    return blocks * (double) BLOCK_BYTES * 1e9 / nanos;
+  }
+
+  private void storeAll() {
+    var results = new ArrayList<CompletableFuture<TransferResult>>();
+    for (int batch = 0; batch < BATCHES; batch++) {
+      results.add(spillway.store(keys(batch), 0, blocks(batch)));
+    }
+    results.forEach(spillway::await);
+  }
+
+  private long loadAll() {
+    var results = new ArrayList<CompletableFuture<TransferResult>>();
+    for (int batch = 0; batch < BATCHES; batch++) {
+      try (var lease = spillway.lookup(keys(batch))) {
+        results.add(spillway.load(lease, Arrays.copyOf(blocks(batch), lease.size())));
+      }
+    }
+    return results.stream().mapToLong(result -> spillway.await(result).moved()).sum();
+  }
+
+  private static BlockKeys keys(int batch) {
+    var keys = new BlockKeys();
+    for (int i = 0; i < BATCH; i++) {
+      keys.add((long) batch * BATCH + i, 0);
+    }
+    return keys;
+  }
+
+  private static int[] blocks(int batch) {
+    var blocks = new int[BATCH];
+    Arrays.setAll(blocks, i -> batch * BATCH + i);
+    return blocks;
+  }
+
+  @Override
+  public void close() {
+    spillway.close();
+    device.close();
+    try {
+      for (var path : List.of(directory.resolve("rank-0-of-1.blocks"), directory)) {
+        Files.delete(path);
+      }
+    } catch (IOException e) {
+      throw new IllegalStateException(directory + " could not be deleted", e);
+    }
+  }
+}

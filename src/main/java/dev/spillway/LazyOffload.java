@@ -1,7 +1,6 @@
 package dev.spillway;
 
 import dev.spillway.block.BlockKeys;
-import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.DeviceEvent;
 import dev.spillway.block.TransferResult;
 import java.util.Arrays;
@@ -98,13 +97,11 @@ public final class LazyOffload {
   }
 
   private void store(BlockKeys prefix, int from, int[] blocks, DeviceEvent event) {
+    var result = spillway.store(group, prefix, from, blocks, event);
     for (int i = 0; i < blocks.length; i++) {
       remember(blocks[i], prefix.high(from + i), prefix.low(from + i));
     }
-    var unused =
-        spillway
-            .store(group, prefix, from, blocks, event)
-            .thenAccept(result -> onStored(blocks, result));
+    var unused = result.thenAccept(stored -> onStored(blocks, stored));
   }
 
   private void remember(int block, long high, long low) {
@@ -120,11 +117,20 @@ public final class LazyOffload {
 
   private void onStored(int[] blocks, TransferResult result) {
     for (int i = 0; i < blocks.length; i++) {
-      copying.clear(blocks[i]);
-      // One that failed would fail again: it is given up. One that was put off is not.
-      boolean later = result.outcome(i) == BlockOutcome.REJECTED;
-      stored.set(blocks[i], !later);
+      // One that the disk failed is given up; one that only came at a bad time is not.
+      var outcome = result.outcome(i);
+      stored.set(blocks[i], outcome.isWell() || outcome.isOfDisk());
     }
+    // How it ended is one moment, when its block may be given away another.
+    var unused =
+        result
+            .quiet()
+            .thenRun(
+                () -> {
+                  for (int block : blocks) {
+                    copying.clear(block);
+                  }
+                });
   }
 
   /** Whether a block must not be given away yet: it is being stored. */

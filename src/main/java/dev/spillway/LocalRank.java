@@ -135,6 +135,11 @@ final class LocalRank implements Rank {
   }
 
   @Override
+  public void leave() {
+    // Its drain is quick to begin.
+  }
+
+  @Override
   public boolean drain(Duration bound, Consumer<RankReport> target) {
     if (thread != null) {
       thread.close();

@@ -1,5 +1,6 @@
 package dev.spillway;
 
+import java.lang.invoke.VarHandle;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
@@ -20,6 +21,7 @@ final class OwnerWaker {
 
   /** Any thread, after it has put something where the owner looks. */
   void wake() {
+    VarHandle.fullFence(); // what was put there must be seen before a sleeper is missed
     LockSupport.unpark(sleeper);
   }
 }

@@ -47,6 +47,9 @@ interface Rank extends AutoCloseable {
   /** Sleeps until there may be something to take, where the rank has no thread of its own. */
   void await(Duration bound);
 
+  /** Tells the rank that {@link #drain} is next, so that all may begin at once. */
+  void leave();
+
   /**
    * Cancels what has not started, waits for the rest and hands over what there is to tell.
    *

@@ -33,16 +33,18 @@ public final class RankWorker implements AutoCloseable {
 
   private final NativeEngine engine;
   private final RankHello hello;
+  private final SpillwayConfig config;
   private final Duration closeWait;
   private volatile @Nullable String gone; // why the scheduler sends nothing any more
   private volatile boolean byeHeard;
   private volatile long heardAt;
   private boolean drained;
 
-  private RankWorker(NativeEngine engine, RankHello hello, Duration closeWait) {
+  private RankWorker(NativeEngine engine, RankHello hello, SpillwayConfig config) {
     this.engine = engine;
     this.hello = hello;
-    this.closeWait = closeWait;
+    this.config = config;
+    closeWait = config.closeWait();
   }
 
   /**
@@ -59,9 +61,13 @@ public final class RankWorker implements AutoCloseable {
       throw new IllegalArgumentException(
           "rank %d of %d; 0 to %d would be right".formatted(rank, rankCount, rankCount - 1));
     }
+    if (config.localRanks() == 0) {
+      throw new IllegalArgumentException(
+          "a configuration without device memory; builder(directory, device) would be right");
+    }
     var engine = NativeEngine.open(config.engineOptions(0, rank, rankCount));
     var hello = LocalRank.helloOf(engine, rank, rankCount, config.layout());
-    return new RankWorker(engine, hello, config.closeWait());
+    return new RankWorker(engine, hello, config);
   }
 
   /**
@@ -78,9 +84,17 @@ public final class RankWorker implements AutoCloseable {
       }
       var body = link.body();
       engine.raiseEpoch(body.getLong());
-      int plansMax = Math.toIntExact(body.getLong());
+      long plansMax = body.getLong();
+      long blocksMax = body.getLong();
       var lease = Duration.ofNanos(body.getLong());
-      var served = new TransferWorker(engine, hello.rank(), plansMax);
+      if (blocksMax < 1
+          || blocksMax > Math.max(2, config.blocksInFlightMax())
+          || plansMax != 3 * blocksMax) {
+        throw new IOException(
+            "a scheduler with %d blocks in flight; at most the %d of this rank would be right"
+                .formatted(blocksMax, config.blocksInFlightMax()));
+      }
+      var served = new TransferWorker(engine, hello.rank(), (int) plansMax);
       link.send(RankChannel.Kind.READY, RankChannel.buffer(0));
       LOG.info("rank {} of {} serves a scheduler", hello.rank(), hello.rankCount());
       serve(link, served, lease);
@@ -106,6 +120,10 @@ public final class RankWorker implements AutoCloseable {
   }
 
   private void leave(RankChannel link, TransferWorker served) throws IOException {
+    boolean bye = byeHeard;
+    if (bye) {
+      served.doWork(); // plans that came just before
+    }
     drained = engine.drain(closeWait);
     if (!drained) {
       LOG.error(
@@ -114,7 +132,7 @@ public final class RankWorker implements AutoCloseable {
           engine.mode().path(),
           closeWait);
     }
-    if (!byeHeard) {
+    if (!bye) {
       throw new IOException("the scheduler is gone: " + gone);
     }
     while (served.doWork() > 0 || served.hasReports()) {
@@ -142,6 +160,7 @@ public final class RankWorker implements AutoCloseable {
     var beat = lease.dividedBy(RemoteRank.BEATS);
     long sentAt = System.nanoTime() - lease.toNanos();
     boolean failureTold = false;
+    var lapse = new Lapse(lease);
     while (gone == null && !byeHeard) {
       int done = served.doWork();
       if (sendReports(link, served)) {
@@ -153,7 +172,7 @@ public final class RankWorker implements AutoCloseable {
         failureTold |= failed;
         sentAt = System.nanoTime();
       }
-      if (System.nanoTime() - heardAt > lease.toNanos()) {
+      if (lapse.hasLapsed(heardAt)) {
         gone = "nothing was heard of it for " + lease;
       }
       if (done == 0) {
@@ -207,13 +226,19 @@ public final class RankWorker implements AutoCloseable {
   /** What comes over a channel is checked before it reaches native code. */
   private TransferPlan checked(TransferPlan plan) throws IOException {
     var counts = hello.slotCounts();
-    boolean right = plan.group() >= 0 && plan.group() < counts.size();
+    boolean known = plan.event().isStep() || plan.event().address() == 0;
+    boolean right = known && plan.group() >= 0 && plan.group() < counts.size();
     for (int i = 0; right && i < plan.size(); i++) {
       right = plan.slot(i) >= 0 && plan.slot(i) < counts.get(plan.group());
       right &= plan.position(i) >= 0 && plan.deviceBlock(i) >= 0;
+      if (right && plan.deviceBlock(i) >= config.deviceBlocks(plan.group())) {
+        throw new IOException(
+            "device block %d of group %d; this rank has %d"
+                .formatted(plan.deviceBlock(i), plan.group(), config.deviceBlocks(plan.group())));
+      }
     }
     if (!right) {
-      throw new IOException("a plan for slots or groups that this rank does not have");
+      throw new IOException("a plan for slots, groups or events that this rank does not have");
     }
     return plan;
   }

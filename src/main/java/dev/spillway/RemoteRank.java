@@ -30,6 +30,8 @@ final class RemoteRank implements Rank {
   private static final int REPORTS = 16;
   private static final long STARVED_NANOS = 1_000_000;
 
+  private static final Duration WAIT_MIN = Duration.ofSeconds(1);
+
   /** The rank tells that it is there this often in the time of its lease. */
   static final int BEATS = 4;
 
@@ -52,6 +54,8 @@ final class RemoteRank implements Rank {
   private volatile long heardAt = System.nanoTime();
   private volatile @Nullable String ended;
   private volatile boolean leaving;
+  private volatile boolean closed;
+  private final Lapse lapse;
   private boolean lapsed;
 
   /**
@@ -64,6 +68,7 @@ final class RemoteRank implements Rank {
   RemoteRank(ByteChannel channel, Duration lease, Duration wait, int plansMax, Runnable onReports) {
     this.channel = new RankChannel(channel);
     this.lease = lease;
+    lapse = new Lapse(lease);
     this.plansMax = plansMax;
     this.onReports = onReports;
     plans = new SpscVarHandleArrayQueue<>(plansMax);
@@ -73,13 +78,18 @@ final class RemoteRank implements Rank {
     receiver = daemon("spillway-from-rank", this::receive);
     sender = daemon("spillway-to-rank", this::send);
     receiver.start();
-    await(greeted, wait, "hello");
+    await(greeted, atLeast(wait), "hello");
   }
 
   private static Thread daemon(String name, Runnable body) {
     var thread = new Thread(body, name);
     thread.setDaemon(true);
     return thread;
+  }
+
+  /** A hello and a write to disk take their time. */
+  private static Duration atLeast(Duration wait) {
+    return wait.compareTo(WAIT_MIN) < 0 ? WAIT_MIN : wait;
   }
 
   private <T> T await(CompletableFuture<T> word, Duration wait, String what) {
@@ -101,14 +111,14 @@ final class RemoteRank implements Rank {
 
   @Override
   public void begin(long epoch) {
-    var body = RankChannel.buffer(3 * Long.BYTES);
-    body.putLong(epoch).putLong(plansMax).putLong(lease.toNanos()).flip();
+    var body = RankChannel.buffer(4 * Long.BYTES);
+    body.putLong(epoch).putLong(plansMax).putLong(plansMax / 3).putLong(lease.toNanos()).flip();
     try {
       channel.send(RankChannel.Kind.WELCOME, body);
     } catch (IOException e) {
       end(e);
     }
-    await(ready, lease.multipliedBy(BEATS), "that it is ready");
+    await(ready, atLeast(lease.multipliedBy(BEATS)), "that it is ready");
     heardAt = System.nanoTime();
     sender.start();
   }
@@ -152,7 +162,7 @@ final class RemoteRank implements Rank {
 
   @Override
   public void work() {
-    if (!lapsed && ended == null && System.nanoTime() - heardAt > lease.toNanos()) {
+    if (!lapsed && ended == null && lapse.hasLapsed(heardAt)) {
       // Where it could not be heard for want of a free report, its word waits in the channel.
       lapsed = reports.isEmpty();
     }
@@ -192,9 +202,13 @@ final class RemoteRank implements Rank {
   }
 
   @Override
-  public boolean drain(Duration bound, Consumer<RankReport> target) {
+  public void leave() {
     leaving = true;
     LockSupport.unpark(sender);
+  }
+
+  @Override
+  public boolean drain(Duration bound, Consumer<RankReport> target) {
     long until = System.nanoTime() + bound.toNanos();
     boolean drained = false;
     while (System.nanoTime() < until && !left.isDone()) {
@@ -211,6 +225,7 @@ final class RemoteRank implements Rank {
   @Override
   public void close() {
     leaving = true;
+    closed = true;
     channel.close();
     LockSupport.unpark(sender);
   }
@@ -251,6 +266,7 @@ final class RemoteRank implements Rank {
       }
     } catch (IOException | RuntimeException e) {
       end(e);
+      channel.close(); // nobody reads it any more
     }
   }
 
@@ -283,11 +299,14 @@ final class RemoteRank implements Rank {
     }
   }
 
-  private RankReport idleReport() {
+  private RankReport idleReport() throws IOException {
     while (true) {
       var report = idle.poll();
       if (report != null) {
         return report;
+      }
+      if (closed) {
+        throw new IOException("closed");
       }
       LockSupport.parkNanos(this, STARVED_NANOS); // until the scheduler polls
     }

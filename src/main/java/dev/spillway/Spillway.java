@@ -16,6 +16,8 @@ import dev.spillway.index.PrefixLease;
 import dev.spillway.ledger.TransferLedger;
 import dev.spillway.policy.AdmissionPolicy;
 import dev.spillway.policy.LoadFailurePolicy;
+import java.io.IOException;
+import java.nio.channels.ByteChannel;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -141,7 +143,16 @@ public final class Spillway implements AutoCloseable {
       return spillway;
     } catch (RuntimeException | Error e) {
       ranks.forEach(Rank::close);
+      config.channels().forEach(Spillway::closeQuietly);
       throw e;
+    }
+  }
+
+  private static void closeQuietly(ByteChannel channel) {
+    try {
+      channel.close();
+    } catch (IOException e) {
+      LOG.warn("a rank's channel could not be closed", e);
     }
   }
 
@@ -212,7 +223,7 @@ public final class Spillway implements AutoCloseable {
    */
   public CompletableFuture<TransferResult> store(
       long request, int group, BlockKeys keys, int from, int[] deviceBlocks, DeviceEvent event) {
-    Objects.requireNonNull(event, "event; DeviceEvent.NOW would be right for no waiting");
+    checkEvent(event);
     checkOwner();
     checkEngine();
     checkRange(group, keys, from, deviceBlocks.length);
@@ -264,7 +275,7 @@ public final class Spillway implements AutoCloseable {
    */
   public CompletableFuture<TransferResult> load(
       Lease lease, int[] deviceBlocks, DeviceEvent event) {
-    Objects.requireNonNull(event, "event; DeviceEvent.NOW would be right for no waiting");
+    checkEvent(event);
     checkOwner();
     checkEngine();
     if (deviceBlocks.length > lease.size()) {
@@ -328,6 +339,7 @@ public final class Spillway implements AutoCloseable {
       DeviceEvent event,
       Duration bound,
       LoadFailurePolicy policy) {
+    checkEvent(event);
     Objects.requireNonNull(policy, "policy; LoadFailurePolicy.fail() is the default elsewhere");
     checkOwner();
     checkEngine();
@@ -532,6 +544,7 @@ public final class Spillway implements AutoCloseable {
   private boolean drain() {
     long until = nanoClock.getAsLong() + closeWait.toNanos();
     boolean drained = true;
+    ranks.forEach(Rank::leave);
     for (var rank : ranks) {
       var left = Duration.ofNanos(Math.max(0, until - nanoClock.getAsLong()));
       boolean quiet = rank.drain(left, ledger::apply);
@@ -618,6 +631,16 @@ public final class Spillway implements AutoCloseable {
       var cause =
           ranks.stream().map(Rank::engineFailure).filter(text -> !text.isEmpty()).findFirst();
       throw new EngineFailedException(cause.orElse("unknown"));
+    }
+  }
+
+  /** A word of this process's memory means nothing in another. */
+  private void checkEvent(DeviceEvent event) {
+    Objects.requireNonNull(event, "event; DeviceEvent.NOW would be right for no waiting");
+    if (hasRemote && !event.isStep() && event.address() != 0) {
+      throw new IllegalArgumentException(
+          "event at address 0x%x with ranks in other processes; DeviceEvent.ofStep would be right"
+              .formatted(event.address()));
     }
   }
 

@@ -372,6 +372,7 @@ public final class TransferLedger {
         storePauseNanos = Math.min(2 * storePauseNanos, STORE_PAUSE_MAX_NANOS);
       }
     } else if (storesPaused
+        && transfer instanceof StoreTransfer
         && report.outcome(at) == BlockOutcome.STORED
         && transfer.startedAt() - storesPausedUntil >= 0) { // one that tried again
       storesPaused = false;

@@ -2,6 +2,7 @@ package dev.spillway;
 
 import static dev.spillway.testing.SpillwayFixture.keys;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.spillway.block.BlockKeys;
 import dev.spillway.block.BlockOutcome;
@@ -83,6 +84,18 @@ class LazyOffloadTest {
     }
   }
 
+  /** A block that the engine would not take is not held back for ever. */
+  @Test
+  void aRefusedStoreHoldsNoBlock() {
+    try (var test = SpillwayFixture.small(directory)) {
+      var lazy = new LazyOffload(test.spillway, 0, 8);
+      queue.add(new Free(99, keys(1, 1), 0)); // no such block
+      assertThatThrownBy(() -> lazy.cover(shown, DeviceEvent.NOW))
+          .hasMessageContaining("device block 99");
+      assertThat(lazy.isCopying(99)).isFalse();
+    }
+  }
+
   /** Shows: V84: what was on its way at a reset is not found after it. */
   @Test
   void aResetForgetsWhatWasCovered() {
@@ -99,7 +112,6 @@ class LazyOffloadTest {
       test.spillway.awaitIdle(Duration.ofSeconds(10));
       assertThat(quiet).isCompleted();
       assertThat(test.hits(1, 4)).isZero();
-      lazy.reset();
       assertThat(settle(test, lazy, shown)).isEqualTo(4);
       assertThat(test.hits(1, 4)).isEqualTo(4);
     }

@@ -343,6 +343,39 @@ class RanksTest {
     }
   }
 
+  /** Shows: F54 V29: a goodbye right behind a store finds everything quiet on both sides. */
+  @Test
+  void closeRightAfterAStoreLeavesNothingInDoubt() throws Exception {
+    for (int round = 0; round < 5; round++) {
+      try (var memory = HostDevice.allocate(LAYOUT, BLOCKS);
+          var worker = RankWorker.open(config(directory, memory).build(), 1, 2)) {
+        var served =
+            serve(
+                worker, SocketChannel.open(UnixDomainSocketAddress.of(directory.resolve("ranks"))));
+        var spillway = open(Duration.ofSeconds(5));
+        var stored = spillway.store(0, keys(1, 8), 0, range(0, 8), DeviceEvent.NOW);
+        spillway.close();
+        assertThat(served.get(10, TimeUnit.SECONDS)).as("left with a word").isTrue();
+        assertThat(stored.join().quiet().toCompletableFuture()).isCompleted();
+        assertThat(spillway.stats().heldBlocks()).isZero();
+        assertThat(spillway.stats().unknownEndings() + spillway.stats().doubleEndings()).isZero();
+      }
+    }
+  }
+
+  /** An address of this process means nothing in another. */
+  @Test
+  void anEventOfThisProcessIsRefusedBeforeAnythingMoves() throws Exception {
+    try (var other = new OtherRank("");
+        var spillway = open(Duration.ofSeconds(5))) {
+      assertThatThrownBy(
+              () -> spillway.store(0, keys(1, 1), 0, range(0, 1), new DeviceEvent(4096, 1)))
+          .hasMessageContaining("DeviceEvent.ofStep would be right");
+      assertThat(store(spillway, 1, 1).moved()).isEqualTo(1);
+      assertThat(other.process.isAlive()).isTrue();
+    }
+  }
+
   /** Shows: F43: nothing hangs on either side. */
   @Test
   void aRankWhoseSchedulerDiesLeaves() throws Exception {

@@ -7,6 +7,7 @@ import dev.spillway.engine.EngineStats;
 import dev.spillway.engine.NativeEngine;
 import dev.spillway.rank.RankChannel;
 import dev.spillway.worker.TransferWorker;
+import dev.spillway.worker.WorkerThread;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.ByteChannel;
@@ -115,7 +116,7 @@ public final class RankWorker implements AutoCloseable {
       leave(link, served);
     } finally {
       link.close(); // which ends the receiver's wait
-      join(receiver);
+      WorkerThread.join(receiver);
     }
   }
 
@@ -140,20 +141,6 @@ public final class RankWorker implements AutoCloseable {
     }
     sendAlive(link);
     link.send(RankChannel.Kind.BYE, ByteBuffer.wrap(new byte[] {(byte) (drained ? 1 : 0)}));
-  }
-
-  private static void join(Thread thread) {
-    boolean interrupted = false;
-    while (thread.isAlive()) {
-      try {
-        thread.join();
-      } catch (InterruptedException e) {
-        interrupted = true;
-      }
-    }
-    if (interrupted) {
-      Thread.currentThread().interrupt();
-    }
   }
 
   private void work(RankChannel link, TransferWorker served, Duration lease) throws IOException {

@@ -53,6 +53,11 @@ public final class WorkerThread implements AutoCloseable {
   public void close() {
     stopping = true;
     worker.wake();
+    join(thread);
+  }
+
+  /** Waits for a thread's end, whoever interrupts. */
+  public static void join(Thread thread) {
     boolean interrupted = false;
     while (thread.isAlive()) {
       try {

@@ -33,7 +33,8 @@ public final class ConformancePage {
           "<testcase name=\"(\\w+)[^\"]*\" classname=\"[\\w.]*?(\\w+)\"[^>]*?(?:/>|>([\\s\\S]*?)</testcase>)");
   private static final Pattern CPP_RESULT =
       Pattern.compile(
-          "<testcase name=\"(\\w+)\"[^>]*?classname=\"(\\w+)\"[^>]*?(?:/>|>([\\s\\S]*?)</testcase>)");
+          "<testcase name=\"(\\w+)[^\"]*\"[^>]*?classname=\"(?:\\w+/)?(\\w+)[^\"]*\"[^>]*?"
+              + "(?:/>|>([\\s\\S]*?)</testcase>)");
 
   /** What the library must show so far, as ranges of numbers. */
   private static final List<String> ASKED =

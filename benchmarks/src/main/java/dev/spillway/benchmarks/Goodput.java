@@ -10,7 +10,6 @@ import dev.spillway.engine.FaultSpec;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -43,7 +42,6 @@ public final class Goodput implements AutoCloseable {
         Spillway.open(
             SpillwayConfig.builder(directory, device)
                 .capacityBytes(2L * BATCH * BATCHES * BLOCK_BYTES)
-                .probeInterval(Duration.ofMillis(50))
                 .faults(faults)
                 .build());
   }

@@ -59,7 +59,7 @@ public final class Spillway implements AutoCloseable {
   private final Duration rankLease;
   private final AdmissionPolicy admission;
   private final Duration closeWait;
-  private final LongSupplier nanoClock = System::nanoTime;
+  private final LongSupplier nanoClock;
 
   private volatile @Nullable Thread owner;
   private boolean closed;
@@ -67,9 +67,11 @@ public final class Spillway implements AutoCloseable {
   private long lookupBlocks;
   private long hitBlocks;
 
-  private Spillway(SpillwayConfig config, List<Rank> ranks, OwnerWaker waker) {
-    this.ranks = ranks;
+  /** Over ranks that are open, rank 0 first. */
+  Spillway(SpillwayConfig config, List<Rank> ranks, OwnerWaker waker, LongSupplier nanoClock) {
+    this.ranks = List.copyOf(ranks);
     this.waker = waker;
+    this.nanoClock = nanoClock;
     mode = ranks.get(0).mode();
     var layout = config.layout();
     rule = new PrefixRule(layout);
@@ -138,7 +140,7 @@ public final class Spillway implements AutoCloseable {
       }
       ranks.sort(Comparator.comparingInt(rank -> rank.hello().rank()));
       checkBelongTogether(config, ranks);
-      var spillway = new Spillway(config, List.copyOf(ranks), waker);
+      var spillway = new Spillway(config, ranks, waker, System::nanoTime);
       spillway.logMode();
       return spillway;
     } catch (RuntimeException | Error e) {
@@ -330,7 +332,8 @@ public final class Spillway implements AutoCloseable {
    * @param bound after which a block that has not ended is {@code EXPIRED}; zero for none but that
    *     of every operation
    * @param policy what is to become of the request if a block fails; asked where one does
-   * @return what failed, by group and block, and the longest prefix that is valid in every group
+   * @return what failed, by group and block, and the longest prefix that is valid in every group;
+   *     never exceptionally: where the policy throws, the request fails
    */
   public CompletableFuture<LoadResult> load(
       long request,
@@ -382,9 +385,18 @@ public final class Spillway implements AutoCloseable {
     if (result.isWell()) {
       return result;
     }
-    boolean fails =
-        policy.decide(result.causes(), valid, lease.tokens()) == LoadFailurePolicy.Decision.FAIL;
-    return new LoadResult(results, firstBlocks, lease.tokens(), valid, fails);
+    return new LoadResult(results, firstBlocks, lease.tokens(), valid, fails(policy, result));
+  }
+
+  /** A policy that does not know is taken at its safest. */
+  private static boolean fails(LoadFailurePolicy policy, LoadResult result) {
+    try {
+      return policy.decide(result.causes(), result.validTokens(), result.askedTokens())
+          == LoadFailurePolicy.Decision.FAIL;
+    } catch (RuntimeException e) {
+      LOG.error("a load failure policy has thrown; its request fails", e);
+      return true;
+    }
   }
 
   /**
@@ -505,6 +517,8 @@ public final class Spillway implements AutoCloseable {
         counters.loadedBytes(),
         index.storedCount(),
         index.heldCount(),
+        index.openLeaseCount(),
+        index.forgottenLeaseCount(),
         index.freeCount(),
         index.retiredCount(),
         index.probedBackCount(),
@@ -585,6 +599,10 @@ public final class Spillway implements AutoCloseable {
       }
     }
     int completed = ledger.finish();
+    int forgotten = index.releaseForgottenLeases();
+    if (forgotten > 0) {
+      LOG.warn("{} leases were never closed; what they held is let go", forgotten);
+    }
     if (ledger.probeRetired() > 0) {
       drive();
     }
@@ -654,6 +672,11 @@ public final class Spillway implements AutoCloseable {
       throw new IllegalArgumentException(
           "%d blocks from position %d of a prefix of %d".formatted(count, from, keys.size()));
     }
+  }
+
+  /** Checks the whole index and throws {@link AssertionError} where it is not whole: for tests. */
+  void verify() {
+    index.verify();
   }
 
   private void logMode() {

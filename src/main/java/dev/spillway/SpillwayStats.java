@@ -16,6 +16,8 @@ import java.util.Map;
  * @param loadedBytes payload bytes loaded and verified
  * @param storedBlocks blocks that a look-up can find now
  * @param heldBlocks entries that leases and transfers hold now
+ * @param openLeases leases that nobody has closed yet
+ * @param forgottenLeases leases that nobody closed, which poll did once the collector found them
  * @param freeSlots slots on disk that are free now
  * @param retiredSlots slots that are not handed out again
  * @param probedBackSlots slots that trials have brought back into service
@@ -38,6 +40,8 @@ public record SpillwayStats(
     long loadedBytes,
     int storedBlocks,
     int heldBlocks,
+    int openLeases,
+    long forgottenLeases,
     int freeSlots,
     int retiredSlots,
     int probedBackSlots,

@@ -116,4 +116,29 @@ class LazyOffloadTest {
       assertThat(test.hits(1, 4)).isEqualTo(4);
     }
   }
+
+  /**
+   * Shows: V77 V78: a block that has left its request's window is in no table any more, but lies in
+   * the queue with its key, and is stored; what has no key, such as scratch, is passed over.
+   */
+  @Test
+  void v77ABlockThatLeftItsWindowIsStoredAndScratchIsNot() {
+    try (var test = SpillwayFixture.small(directory)) {
+      var prefix = keys(1, 4);
+      for (int i = 0; i < 4; i++) {
+        test.fill(10 + i, 1 + i);
+      }
+      int[] table = {Spillway.NULL_BLOCK, Spillway.NULL_BLOCK, 12, 13}; // two have left the window
+      test.spillway.await(test.spillway.store(prefix, 0, table));
+      assertThat(test.hits(1, 4)).isZero();
+      queue.add(new Free(10, prefix, 0));
+      queue.add(new Free(30, null, 0)); // scratch
+      queue.add(new Free(11, prefix, 1));
+      assertThat(settle(test, new LazyOffload(test.spillway, 0, 8), shown)).isEqualTo(2);
+      assertThat(test.hits(1, 4)).isEqualTo(4);
+      assertThat(test.load(1, 4, 20).moved()).isEqualTo(4);
+      assertThat(test.holds(20, 1)).isTrue();
+      assertThat(test.holds(23, 4)).isTrue();
+    }
+  }
 }

@@ -427,4 +427,30 @@ class RanksTest {
     assertThat(rank.code()).as(rank.text()).isZero();
     assertThat(scheduler.waitFor()).isZero();
   }
+
+  /** Shows: V220: what two ranks have stored is of no use to one, and never in its way. */
+  @Test
+  void v220AnotherCountOfRanksFindsNothingAndBothAreRight() {
+    try (var other = HostDevice.allocate(LAYOUT, BLOCKS);
+        var alone = HostDevice.allocate(LAYOUT, BLOCKS);
+        var two = Spillway.open(config(directory, device).addRank(other).build());
+        var one = Spillway.open(config(directory, alone).build())) {
+      fill(device, 1);
+      fill(other, 2);
+      fill(alone, 3);
+      two.await(two.store(keys(1, 4), 0, range(0, 4)));
+      try (var lease = one.lookup(keys(1, 4))) {
+        assertThat(lease.isEmpty()).isTrue();
+      }
+      one.await(one.store(keys(1, 4), 0, range(0, 4)));
+      for (var each : List.of(one, two)) {
+        try (var lease = each.lookup(keys(1, 4))) {
+          assertThat(each.await(each.load(lease, range(8, 4))).moved()).isEqualTo(4);
+        }
+      }
+      assertThat(device.piece(0, 0, 11).getLong(8000)).isEqualTo(1003);
+      assertThat(other.piece(0, 0, 11).getLong(8000)).isEqualTo(2003);
+      assertThat(alone.piece(0, 0, 11).getLong(8000)).isEqualTo(3003);
+    }
+  }
 }

@@ -389,4 +389,195 @@ class SchedulerTest {
       assertThat(test.hits(201, 4)).isEqualTo(4);
     }
   }
+
+  /** Shows: V7 V142: a store's end is told to who stored; a load of the same request knows none. */
+  @Test
+  void v7AStoresEndEndsNoLoad() {
+    try (var test = open()) {
+      test.store(1, 0, 2);
+      try (var lease = lookup(test, 1, 2)) {
+        var load =
+            test.spillway.load(
+                7,
+                lease,
+                List.of(range(10, 2)),
+                DeviceEvent.ofStep(1), // so that it cannot end yet
+                Duration.ZERO,
+                LoadFailurePolicy.fail());
+        var store = test.spillway.store(7, 0, keys(51, 2), 0, range(20, 2), DeviceEvent.NOW);
+        assertThat(test.spillway.await(store).moved()).isEqualTo(2);
+        assertThat(load).isNotDone();
+        test.spillway.stepDone(1);
+        assertThat(await(test, load).isWell()).isTrue();
+      }
+    }
+  }
+
+  /**
+   * Shows: V60 V61 V62: who wants results in the order of the calls chains them; a later one that
+   * is done is then told with the head that it waited for, both at once.
+   */
+  @Test
+  void v62ResultsInTheOrderOfTheCallsAreALineOfTheCallers() {
+    try (var test = open()) {
+      var order = new ArrayList<String>();
+      var head = test.spillway.store(0, keys(1, 2), 0, range(0, 2), DeviceEvent.ofStep(1));
+      var inOrder = head.thenAccept(result -> order.add("head"));
+      var next = test.spillway.store(0, keys(11, 2), 0, range(2, 2), DeviceEvent.NOW);
+      inOrder = inOrder.thenCombine(next, (before, result) -> null);
+      inOrder = inOrder.thenAccept(both -> order.add("next"));
+      assertThat(test.spillway.await(next).moved()).isEqualTo(2);
+      assertThat(order).as("the head is not done").isEmpty();
+      test.spillway.stepDone(1);
+      test.spillway.await(head);
+      assertThat(order).containsExactly("head", "next");
+      assertThat(inOrder).isCompleted();
+    }
+  }
+
+  /**
+   * Shows: F41 F42 V80: a preempted request's stores that had not begun are dropped; when it comes
+   * back its cursor goes back to what is stored, and only the rest moves.
+   */
+  @Test
+  void v80AfterPreemptionTheCursorGoesBackToWhatIsStored() {
+    try (var test = open()) {
+      var keys = keys(1, 8);
+      var stored = test.spillway.store(5, 0, keys, 0, range(0, 4), DeviceEvent.NOW);
+      var waits = test.spillway.store(5, 0, keys, 4, range(4, 4), DeviceEvent.ofStep(1));
+      test.spillway.await(stored);
+      var quiet = test.spillway.drain(5);
+      test.spillway.await(waits);
+      assertThat(waits.join().outcome(0)).isEqualTo(BlockOutcome.CANCELLED);
+      assertThat(quiet).isCompleted();
+      int cursor = test.hits(1, 8);
+      assertThat(cursor).isEqualTo(4);
+      for (int block = 20; block < 24; block++) { // elsewhere on the device, and other output
+        test.fill(block, 500 + block);
+      }
+      var again = test.spillway.store(5, 0, keys, cursor, range(20, 4), DeviceEvent.NOW);
+      assertThat(test.spillway.await(again).moved()).isEqualTo(4);
+      assertThat(test.load(1, 8, 100).moved()).isEqualTo(8);
+      assertThat(test.holds(104, 520)).isTrue();
+    }
+  }
+
+  /** Shows: F58 V88: a request that must compute all of its prompt lets go of what was found. */
+  @Test
+  void v88AHitThatIsNotWantedIsLetGo() {
+    try (var test = open()) {
+      test.store(1, 0, 4);
+      var lease = lookup(test, 1, 4);
+      assertThat(test.spillway.stats().openLeases()).isEqualTo(1);
+      assertThat(test.spillway.stats().heldBlocks()).isEqualTo(4);
+      lease.close();
+      lease.close();
+      assertThat(test.spillway.stats().openLeases()).isZero();
+      assertThat(test.spillway.stats().heldBlocks()).isZero();
+      assertThat(test.hits(1, 4)).as("nothing is lost").isEqualTo(4);
+    }
+  }
+
+  /** Shows: F58: the lease of a request that was never allocated, and that nobody has any more. */
+  @Test
+  void f58ALeaseThatWasForgottenIsLetGo() {
+    try (var test = open()) {
+      test.store(1, 0, 4);
+      forget(test);
+      assertThat(test.spillway.stats().heldBlocks()).isEqualTo(4);
+      long until = System.nanoTime() + 20_000_000_000L;
+      while (test.spillway.stats().openLeases() > 0 && System.nanoTime() < until) {
+        System.gc();
+        test.spillway.poll();
+      }
+      assertThat(test.spillway.stats().heldBlocks()).isZero();
+      assertThat(test.spillway.stats().forgottenLeases()).isEqualTo(1);
+    }
+  }
+
+  private static void forget(SpillwayFixture test) {
+    assertThat(lookup(test, 1, 4).tokens()).isEqualTo(4 * TOKENS);
+  }
+
+  /**
+   * Shows: V134 V135: only the bad block goes; the prefix before it stays, and so do those behind
+   * it, which nothing was wrong with. Found and loaded are counted apart.
+   */
+  @Test
+  void v134OnlyTheBadBlockGoesAndTheCountersSaySo() {
+    try (var test = open()) {
+      test.store(1, 0, 8);
+      damage(test, 0, 3);
+      try (var lease = lookup(test, 1, 8)) {
+        assertThat(load(test, 1, lease, 100).validTokens()).isEqualTo(3 * TOKENS);
+      }
+      var stats = test.spillway.stats();
+      assertThat(stats.hitBlocks()).isEqualTo(8);
+      assertThat(stats.count(BlockOutcome.LOADED)).isEqualTo(7);
+      assertThat(stats.count(BlockOutcome.CORRUPT)).isEqualTo(1);
+      assertThat(stats.loadedBytes()).isEqualTo(7L * BLOCK);
+      assertThat(test.hits(1, 8)).isEqualTo(3);
+      try (var behind = test.spillway.lookup(0, keys(1, 8), 4)) {
+        assertThat(behind.size()).isEqualTo(4);
+      }
+      test.fill(3, 4); // computed again
+      var again = test.spillway.store(keys(1, 8), 3, range(3, 1));
+      assertThat(test.spillway.await(again).moved()).isEqualTo(1);
+      assertThat(test.hits(1, 8)).isEqualTo(8);
+    }
+  }
+
+  /** Shows: V89 V93: each group has keys of its own, which a store and a load keep apart. */
+  @Test
+  void v89EachGroupIsFoundByItsOwnKeys() {
+    try (var test = open(hybrid(), UnaryOperator.identity())) {
+      var keys = List.of(keys(1, 8), keys(1, 4)); // the same numbers in both groups
+      for (int group = 0; group < 2; group++) {
+        for (int i = 0; i < keys.get(group).size(); i++) {
+          test.fill(i, 100 * group + i);
+        }
+        var blocks = range(0, keys.get(group).size());
+        test.spillway.await(
+            test.spillway.store(group, keys.get(group), 0, blocks, DeviceEvent.NOW));
+      }
+      try (var lease = test.spillway.lookup(keys, 0, 128)) {
+        assertThat(load(test, 1, lease, 200).isWell()).isTrue();
+      }
+      try (var other = test.spillway.lookup(List.of(keys(1, 8), keys(51, 4)), 0, 128)) {
+        assertThat(other.isEmpty()).as("a key of the other group finds nothing").isTrue();
+      }
+    }
+  }
+
+  /** Shows: case80: it works on when it is full. */
+  @Test
+  void case80TheDefaultEvicts() {
+    try (var test =
+        open(KvLayout.ofBlockBytes(BLOCK, TOKENS), builder -> builder.capacityBytes(16L * BLOCK))) {
+      for (int round = 0; round < 20; round++) {
+        assertThat(test.store(1 + 100 * round, 0, 8).moved()).isEqualTo(8);
+        assertThat(test.hits(1 + 100 * round, 8)).isEqualTo(8);
+      }
+      assertThat(test.spillway.stats().evictions()).isEqualTo(20 * 8 - 16);
+      assertThat(test.spillway.stats().count(BlockOutcome.REJECTED)).isZero();
+    }
+  }
+
+  /** The user's own code may be wrong too; then the one request fails and is told so. */
+  @Test
+  void aPolicyThatThrowsFailsItsRequestAndNoOther() {
+    try (var test = open()) {
+      test.store(1, 0, 2);
+      damage(test, 0, 1);
+      LoadFailurePolicy broken =
+          (causes, valid, asked) -> {
+            throw new IllegalStateException("a fault of the user's");
+          };
+      try (var lease = lookup(test, 1, 2)) {
+        var result = await(test, begin(test, 1, lease, 10, broken));
+        assertThat(result.fails()).isTrue();
+        assertThat(result.validTokens()).isEqualTo(TOKENS);
+      }
+    }
+  }
 }

@@ -54,6 +54,7 @@ public final class BlockIndex {
   private long evictions;
   private int storedCount;
   private int heldCount;
+  private final LeaseBook leases = new LeaseBook(this);
 
   /**
    * @param slotCounts slots on disk, by group
@@ -250,6 +251,25 @@ public final class BlockIndex {
       heldCount--;
       freeIfUnheld(entry);
     }
+  }
+
+  LeaseBook leases() {
+    return leases;
+  }
+
+  /** Closes leases that nobody closed and nobody has any more; answers how many. */
+  public int releaseForgottenLeases() {
+    return leases.releaseForgotten();
+  }
+
+  /** Leases that are open now. */
+  public int openLeaseCount() {
+    return leases.openCount();
+  }
+
+  /** Leases that were never closed by who took them. */
+  public long forgottenLeaseCount() {
+    return leases.forgottenCount();
   }
 
   public boolean isReserved(int entry) {

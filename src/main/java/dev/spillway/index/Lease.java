@@ -5,6 +5,7 @@ import dev.spillway.block.BlockKeys;
 /**
  * A prefix that a look-up found: its blocks are not evicted until the lease is closed. Loading from
  * it needs it open at the call only. Owned by the scheduler's thread; closing twice is harmless.
+ * One that is forgotten is closed by a poll after the collector has found it.
  */
 public final class Lease implements AutoCloseable {
   private final BlockIndex index;
@@ -12,6 +13,7 @@ public final class Lease implements AutoCloseable {
   private final int from;
   private final int[] entries;
   private final int size;
+  private final LeaseBook.Hold hold;
   private boolean closed;
 
   private Lease(BlockIndex index, int group, int from, int[] entries, int size) {
@@ -20,6 +22,7 @@ public final class Lease implements AutoCloseable {
     this.from = from;
     this.entries = entries;
     this.size = size;
+    hold = index.leases().enter(this, entries, size);
   }
 
   /** Takes a lease on the stored blocks of a prefix from {@code from} on, up to the first gap. */
@@ -83,12 +86,7 @@ public final class Lease implements AutoCloseable {
 
   @Override
   public void close() {
-    if (closed) {
-      return;
-    }
     closed = true;
-    for (int i = 0; i < size; i++) {
-      index.release(entries[i]);
-    }
+    index.leases().release(hold);
   }
 }

@@ -86,4 +86,19 @@ class RankAggregatorTest {
         .as("not asked for")
         .isEqualTo(Answer.DOUBLE);
   }
+
+  /** Shows: V145: how many ranks are asked is a block's own affair; what is under way keeps it. */
+  @Test
+  void v145ABlockKeepsTheCountItWasBegunWith() {
+    var ranks = new RankAggregator(4);
+    ranks.begin(2);
+    ranks.expect(0);
+    ranks.report(0, 0, BlockOutcome.STORED);
+    ranks.expect(1, 0b0011); // from four to two
+    ranks.report(0, 1, BlockOutcome.STORED);
+    assertThat(ranks.report(1, 1, BlockOutcome.STORED)).isEqualTo(Answer.OVER);
+    assertThat(ranks.report(1, 0, BlockOutcome.STORED)).as("of four").isEqualTo(Answer.WAITING);
+    ranks.report(2, 0, BlockOutcome.STORED);
+    assertThat(ranks.report(3, 0, BlockOutcome.STORED)).isEqualTo(Answer.OVER);
+  }
 }

@@ -13,8 +13,11 @@ import dev.spillway.engine.TransferEngine;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Random;
+import java.util.Set;
 
 /**
  * One rank's engine whose disk and device are words in memory. A block takes a step when the
@@ -25,6 +28,7 @@ final class SimulatedEngine implements TransferEngine {
   private static final class Block {
     long ticket;
     Operation operation = Operation.STORE;
+    int group;
     int device;
     int slot;
     long seed;
@@ -37,22 +41,34 @@ final class SimulatedEngine implements TransferEngine {
 
   private record Entry(long ticket, int flags, BlockOutcome outcome, long checksum) {}
 
-  final long[] device;
-  private final long[] disk;
+  final long[][] device; // by group
+  private final long[][] disk;
   private final Random random;
   private final double faultRate;
   private final List<Block> batch = new ArrayList<>();
   private final List<Block> blocks = new ArrayList<>();
   private final ArrayDeque<Entry> up = new ArrayDeque<>();
   private final List<Entry> polled = new ArrayList<>();
+  private final Set<Long> failedLoads = new HashSet<>();
   private boolean broken;
-  int faults;
+  private boolean hangs;
+  long faults;
 
-  SimulatedEngine(int deviceBlocks, int slots, Random random, double faultRate) {
-    device = new long[deviceBlocks];
-    disk = new long[slots];
+  SimulatedEngine(int[] deviceBlocks, int[] slots, Random random, double faultRate) {
+    device = Arrays.stream(deviceBlocks).mapToObj(long[]::new).toArray(long[][]::new);
+    disk = Arrays.stream(slots).mapToObj(long[]::new).toArray(long[][]::new);
     this.random = random;
     this.faultRate = faultRate;
+  }
+
+  /** Whether a disk fault ended the last load onto this device block; asked once for each. */
+  boolean hasFailedLoad(int group, int deviceBlock) {
+    return failedLoads.remove((long) group << 32 | deviceBlock);
+  }
+
+  /** What its kernel holds when it is closed it does not give back. */
+  void hang() {
+    hangs = true;
   }
 
   /** Every block takes as many steps as it needs; no more faults. */
@@ -99,18 +115,18 @@ final class SimulatedEngine implements TransferEngine {
       return; // the copy has begun
     }
     if (block.step == 2) {
-      block.word = device[block.device];
+      block.word = device[block.group][block.device];
       if (block.tellCopied) {
         up.add(new Entry(block.ticket, RankReport.COPIED, BlockOutcome.CANCELLED, 0));
       }
       return;
     }
     if (fault) {
-      disk[block.slot] = random.nextLong(); // torn
+      disk[block.group][block.slot] = random.nextLong(); // torn
       over(block, BlockOutcome.WRITE_ERROR, RankReport.MEDIUM);
       return;
     }
-    disk[block.slot] = block.word;
+    disk[block.group][block.slot] = block.word;
     over(block, BlockOutcome.STORED, 0);
   }
 
@@ -126,7 +142,7 @@ final class SimulatedEngine implements TransferEngine {
             RankReport.MEDIUM);
         return;
       }
-      block.word = fault ? ~disk[block.slot] : disk[block.slot];
+      block.word = fault ? ~disk[block.group][block.slot] : disk[block.group][block.slot];
       if (checksum(block.word, block.seed) != block.checksum) {
         over(block, BlockOutcome.CORRUPT, RankReport.MEDIUM);
       } else if (block.told) {
@@ -134,7 +150,7 @@ final class SimulatedEngine implements TransferEngine {
       }
       return;
     }
-    device[block.device] = block.word;
+    device[block.group][block.device] = block.word;
     over(block, BlockOutcome.LOADED, 0);
   }
 
@@ -155,7 +171,12 @@ final class SimulatedEngine implements TransferEngine {
   }
 
   private void over(Block block, BlockOutcome outcome, int blame) {
-    faults += outcome.isOfDisk() && !block.told ? 1 : 0;
+    if (outcome.isOfDisk() && !block.told) {
+      faults++;
+      if (block.operation == Operation.LOAD) {
+        failedLoads.add((long) block.group << 32 | block.device);
+      }
+    }
     int flags = block.told ? RankReport.QUIET : RankReport.QUIET | RankReport.ENDED | blame;
     up.add(new Entry(block.ticket, flags, outcome, checksum(block.word, block.seed)));
     blocks.remove(block);
@@ -171,6 +192,7 @@ final class SimulatedEngine implements TransferEngine {
     var block = new Block();
     block.ticket = ticket;
     block.operation = plan.operation();
+    block.group = plan.group();
     block.device = plan.deviceBlock(index);
     block.slot = plan.slot(index);
     block.seed = seed;
@@ -290,8 +312,8 @@ final class SimulatedEngine implements TransferEngine {
         1,
         "small",
         "none",
-        List.of((long) disk.length),
-        List.of(4096),
+        Arrays.stream(disk).map(slots -> (long) slots.length).toList(),
+        Arrays.stream(disk).map(slots -> 4096).toList(),
         List.of());
   }
 
@@ -311,7 +333,15 @@ final class SimulatedEngine implements TransferEngine {
 
   @Override
   public boolean drain(Duration bound) {
-    return true;
+    for (var block : List.copyOf(blocks)) {
+      if (block.step == 0) {
+        abandon(block, BlockOutcome.CANCELLED);
+      }
+    }
+    if (!hangs) {
+      settle();
+    }
+    return blocks.isEmpty();
   }
 
   @Override

@@ -2,6 +2,8 @@ package dev.spillway.sim;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.LongStream;
@@ -18,7 +20,7 @@ class SimulationTest {
     long seeds = Long.getLong("sim.seeds", 10_000);
     long first = Long.getLong("sim.first", 1);
     long startedAt = System.nanoTime();
-    Map<String, Long> coverage = new ConcurrentHashMap<>();
+    Map<String, long[]> coverage = new ConcurrentHashMap<>();
     LongStream.range(first, first + seeds)
         .parallel()
         .forEach(
@@ -26,7 +28,7 @@ class SimulationTest {
               try {
                 var mine = Simulation.newCoverage();
                 new Simulation(seed, mine).run();
-                mine.forEach((event, count) -> coverage.merge(event, count, Long::sum));
+                mine.forEach((event, counts) -> coverage.merge(event, counts, SimulationTest::sum));
               } catch (RuntimeException | AssertionError e) {
                 throw new AssertionError(
                     "seed " + seed + " fails; ./spillway sim --seeds 1 --first " + seed, e);
@@ -35,14 +37,39 @@ class SimulationTest {
     System.out.printf(
         "%,d seeds from %d, %d transfers each, in %.1f s%n",
         seeds, first, Simulation.TRANSFERS, (System.nanoTime() - startedAt) / 1e9);
+    System.out.printf("  %-34s %,12d %12d %12d ranks%n", "ending, event", 1, 2, 3);
     coverage.entrySet().stream()
         .sorted(Map.Entry.comparingByKey())
-        .forEach(entry -> System.out.printf("  %-34s %,d%n", entry.getKey(), entry.getValue()));
-    if (seeds >= 1000) {
-      assertThat(coverage.keySet())
-          .as("what the seeds must have met")
-          .contains("abort", "drain", "reset", "rank dies", "CORRUPT with 2 ranks")
-          .contains("EXPIRED with 3 ranks", "WRITE_ERROR with 3 ranks", "CANCELLED with 2 ranks");
+        .forEach(
+            entry -> {
+              var counts = entry.getValue();
+              System.out.printf(
+                  "  %-34s %,12d %,12d %,12d%n", entry.getKey(), counts[0], counts[1], counts[2]);
+            });
+    if (seeds >= 10_000) {
+      for (var ending : List.of("STORED", "LOADED", "CORRUPT", "WRITE_ERROR", "CANCELLED")) {
+        for (var event : List.of("undisturbed", "drain", "rank dies")) {
+          assertIsCovered(coverage, ending + ", " + event);
+        }
+      }
+      for (var event : List.of("abort", "reset", "close", "close, hung")) {
+        assertIsCovered(coverage, "CANCELLED, " + event);
+      }
+      assertIsCovered(coverage, "ENGINE_FAILED, rank dies");
+      assertIsCovered(coverage, "EXPIRED, abort");
+      assertIsCovered(coverage, "seeds with state beside it");
     }
+  }
+
+  private static long[] sum(long[] one, long[] other) {
+    var sum = new long[one.length];
+    Arrays.setAll(sum, i -> one[i] + other[i]);
+    return sum;
+  }
+
+  private static void assertIsCovered(Map<String, long[]> coverage, String cell) {
+    assertThat(coverage.getOrDefault(cell, new long[3]))
+        .as("what the seeds must have met with 1, 2 and 3 ranks: " + cell)
+        .doesNotContain(0L);
   }
 }

@@ -89,6 +89,7 @@ public final class Spillway implements AutoCloseable {
             config.blocksInFlightMax(),
             nanoClock,
             config.operationBound().toNanos(),
+            config.orderedResults(),
             this::send);
     admission = config.admission();
     closeWait = config.closeWait();

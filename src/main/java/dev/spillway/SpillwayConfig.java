@@ -100,6 +100,10 @@ public final class SpillwayConfig {
     return values.probeInterval;
   }
 
+  public boolean orderedResults() {
+    return values.orderedResults;
+  }
+
   public AdmissionPolicy admission() {
     return values.admission;
   }
@@ -161,6 +165,7 @@ public final class SpillwayConfig {
     private Duration probeInterval = Duration.ofSeconds(10);
     private FaultSpec faults = FaultSpec.NONE;
     private boolean workerThread;
+    private boolean orderedResults;
     private AdmissionPolicy admission = AdmissionPolicy.always();
 
     private List<DeviceMemory> ranks;
@@ -380,6 +385,15 @@ public final class SpillwayConfig {
     /** True gives the rank a thread of its own; otherwise {@link Spillway#poll} drives it. */
     public Builder workerThread(boolean value) {
       workerThread = value;
+      return this;
+    }
+
+    /**
+     * True completes results in the order of the calls, stores and loads each in a line of their
+     * own: one that is done waits for those before it. Unless set, each is told as it ends.
+     */
+    public Builder orderedResults(boolean value) {
+      orderedResults = value;
       return this;
     }
 

@@ -414,24 +414,33 @@ class SchedulerTest {
   }
 
   /**
-   * Shows: V60 V61 V62: who wants results in the order of the calls chains them; a later one that
-   * is done is then told with the head that it waited for, both at once.
+   * Shows: V60 V61 V62 V63: where results are asked for in the order of the calls, one that is done
+   * waits for the head of its line, and is then told with it, once; another line does not wait.
    */
   @Test
-  void v62ResultsInTheOrderOfTheCallsAreALineOfTheCallers() {
-    try (var test = open()) {
+  void v62InOrderedModeAResultWaitsForTheHeadAndBothAreToldAtOnce() {
+    try (var test =
+        open(KvLayout.ofBlockBytes(BLOCK, TOKENS), builder -> builder.orderedResults(true))) {
       var order = new ArrayList<String>();
-      var head = test.spillway.store(0, keys(1, 2), 0, range(0, 2), DeviceEvent.ofStep(1));
-      var inOrder = head.thenAccept(result -> order.add("head"));
-      var next = test.spillway.store(0, keys(11, 2), 0, range(2, 2), DeviceEvent.NOW);
-      inOrder = inOrder.thenCombine(next, (before, result) -> null);
-      inOrder = inOrder.thenAccept(both -> order.add("next"));
-      assertThat(test.spillway.await(next).moved()).isEqualTo(2);
+      var done = test.spillway.store(0, keys(1, 2), 0, range(0, 2), DeviceEvent.NOW);
+      var head = test.spillway.store(0, keys(11, 2), 0, range(2, 2), DeviceEvent.ofStep(1));
+      var next = test.spillway.store(0, keys(21, 2), 0, range(4, 2), DeviceEvent.NOW);
+      var declined = test.spillway.store(keys(21, 2), 0, range(4, 2)); // all present: over at once
+      var unused = head.thenRun(() -> order.add("head"));
+      unused = next.thenRun(() -> order.add("next"));
+      unused = declined.thenRun(() -> order.add("declined"));
+      assertThat(test.spillway.await(done).moved()).isEqualTo(2);
+      long until = System.nanoTime() + 10_000_000_000L;
+      while (test.spillway.stats().count(BlockOutcome.STORED) < 4 && System.nanoTime() < until) {
+        test.spillway.poll(Duration.ofMillis(10));
+      }
+      assertThat(test.spillway.stats().count(BlockOutcome.STORED)).isEqualTo(4);
       assertThat(order).as("the head is not done").isEmpty();
+      assertThat(test.load(1, 2, 50).moved()).as("loads are in a line of their own").isEqualTo(2);
       test.spillway.stepDone(1);
       test.spillway.await(head);
-      assertThat(order).containsExactly("head", "next");
-      assertThat(inOrder).isCompleted();
+      assertThat(order).containsExactly("head", "next", "declined");
+      assertThat(test.spillway.poll()).as("told once").isZero();
     }
   }
 

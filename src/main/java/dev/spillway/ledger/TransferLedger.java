@@ -54,7 +54,7 @@ public final class TransferLedger {
 
   private final ArrayDeque<StoreTransfer> idleStores = new ArrayDeque<>();
   private final ArrayDeque<LoadTransfer> idleLoads = new ArrayDeque<>();
-  private final ArrayDeque<Transfer> completed = new ArrayDeque<>();
+  private final CompletionLine completed;
   private final ArrayDeque<CompletableFuture<Void>> quieted = new ArrayDeque<>();
   private final long allRanks;
   private long lostRanks;
@@ -79,6 +79,7 @@ public final class TransferLedger {
   /**
    * @param deviceBlocks blocks of device memory, by group
    * @param operationNanos how long a block may take on a rank; 0 for no bound
+   * @param ordered whether results are completed in the order of the calls
    * @param send takes a plan to some ranks, bit by bit
    */
   public TransferLedger(
@@ -89,6 +90,7 @@ public final class TransferLedger {
       int blocksInFlightMax,
       LongSupplier nanoClock,
       long operationNanos,
+      boolean ordered,
       BiConsumer<Long, TransferPlan> send) {
     this.index = index;
     this.layout = layout;
@@ -97,6 +99,7 @@ public final class TransferLedger {
     this.nanoClock = nanoClock;
     this.send = send;
     this.operationNanos = operationNanos;
+    completed = new CompletionLine(ordered);
     allRanks = rankCount == RankAggregator.RANKS_MAX ? -1L : (1L << rankCount) - 1;
     int places = transfersMax(blocksInFlightMax);
     open = new Transfer[places];
@@ -258,8 +261,9 @@ public final class TransferLedger {
   private CompletableFuture<TransferResult> launch(Transfer transfer) {
     var future = transfer.future();
     transfer.awaitRanks();
+    completed.begun(transfer);
     if (transfer.isOver()) {
-      completed.add(transfer);
+      completed.over(transfer);
     } else {
       send.accept(allRanks, transfer.plan);
     }
@@ -349,7 +353,7 @@ public final class TransferLedger {
       count(transfer, transfer.outcome(position));
     }
     if (transfer.isOver()) {
-      completed.add(transfer);
+      completed.over(transfer);
     }
   }
 
@@ -539,7 +543,7 @@ public final class TransferLedger {
   public int finish() {
     int count = 0;
     // An answer to a result may poll, and so come here again: each is taken off first.
-    for (var transfer = completed.poll(); transfer != null; transfer = completed.poll()) {
+    for (var transfer = completed.next(); transfer != null; transfer = completed.next()) {
       var result = transfer.complete(nanoClock.getAsLong());
       var future = transfer.future();
       boolean probe = transfer instanceof ProbeTransfer;
@@ -594,7 +598,7 @@ public final class TransferLedger {
         outcomes.add(outcome, ended);
       }
       if (ended > 0) {
-        completed.add(transfer);
+        completed.over(transfer);
       }
     }
     blocksInFlight = 0;

@@ -40,6 +40,7 @@ class RecoveryTest {
           32,
           () -> nanos,
           0,
+          false,
           (ranks, plan) -> {
             if (plan.operation().isCommand()) {
               commands.add(plan);

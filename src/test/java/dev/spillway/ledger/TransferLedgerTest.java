@@ -37,6 +37,7 @@ class TransferLedgerTest {
           6,
           () -> nanos,
           0,
+          false,
           this::send);
 
   private void send(long ranks, TransferPlan plan) {

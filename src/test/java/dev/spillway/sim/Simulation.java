@@ -76,6 +76,7 @@ final class Simulation {
   private final int rankCount;
   private final boolean rankDies;
   private final boolean closesEarly;
+  private final boolean ordered;
   private final List<SimulatedEngine> engines = new ArrayList<>();
   private final List<SimulatedRank> ranks = new ArrayList<>();
   private final Spillway spillway;
@@ -105,6 +106,7 @@ final class Simulation {
     rankCount = 1 + random.nextInt(3);
     rankDies = random.nextInt(8) == 0;
     closesEarly = random.nextInt(4) == 0;
+    ordered = random.nextInt(4) == 0;
     double faultRate = random.nextInt(4) * 0.02;
     for (int rank = 0; rank < rankCount; rank++) {
       var engine = new SimulatedEngine(shape.deviceBlocks(), shape.slots(), random, faultRate);
@@ -122,6 +124,7 @@ final class Simulation {
             .blocksInFlightMax(IN_FLIGHT_MAX)
             .operationBound(Duration.ZERO)
             .probeInterval(Duration.ofNanos(50))
+            .orderedResults(ordered)
             .build();
     spillway = SimulatedRank.open(config, ranks, () -> nanos);
   }
@@ -411,8 +414,15 @@ final class Simulation {
 
   /** Looks at what has ended, and takes back the blocks of what is quiet. */
   private void collect() {
+    var waits = new boolean[2]; // whether an earlier store, or load, is still under way
     for (var transfer : List.copyOf(running)) {
-      if (transfer.results().isDone()) {
+      boolean load = transfer.load() != null;
+      if (!transfer.results().isDone()) {
+        waits[load ? 1 : 0] = true;
+      } else {
+        require(
+            !ordered || !waits[load ? 1 : 0],
+            "request " + transfer.request() + " is told before one that was begun before it");
         running.remove(transfer);
         look(transfer);
         ended.add(transfer);

@@ -53,22 +53,25 @@ public final class Goodput implements AutoCloseable {
     var root = Path.of(arguments.length > 0 ? arguments[0] : "/var/tmp");
     int rounds = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 40;
     var spec = arguments.length > 2 ? arguments[2] : "read-eio=1%";
-    try (var one = new Goodput(root, FaultSpec.NONE);
-        var other = new Goodput(root, FaultSpec.NONE);
-        var faulty = new Goodput(root, FaultSpec.parse(spec, 1))) {
-      var noise = new double[rounds];
-      var ratio = new double[rounds];
-      for (int round = -2; round < rounds; round++) {
-        double base = one.verifiedBytesPerSecond();
-        double same = other.verifiedBytesPerSecond();
-        double hit = faulty.verifiedBytesPerSecond();
-        if (round >= 0) { // two to warm up
-          noise[round] = same / base;
-          ratio[round] = hit / ((base + same) / 2);
-        }
+    var noise = new double[rounds];
+    var ratio = new double[rounds];
+    // Faults retire slots, for good in the end, so each round has files of its own.
+    for (int round = -1; round < rounds; round++) { // one to warm up
+      double base = verifiedBytesPerSecond(root, FaultSpec.NONE);
+      double hit = verifiedBytesPerSecond(root, FaultSpec.parse(spec, round));
+      double same = verifiedBytesPerSecond(root, FaultSpec.NONE);
+      if (round >= 0) {
+        noise[round] = same / base;
+        ratio[round] = hit / ((base + same) / 2);
       }
-      System.out.println(line("none beside none", noise));
-      System.out.println(line(spec + " beside none", ratio));
+    }
+    System.out.println(line("none beside none", noise));
+    System.out.println(line(spec + " beside none", ratio));
+  }
+
+  private static double verifiedBytesPerSecond(Path root, FaultSpec faults) throws IOException {
+    try (var goodput = new Goodput(root, faults)) {
+      return goodput.verifiedBytesPerSecond();
     }
   }
 

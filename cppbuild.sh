@@ -16,6 +16,8 @@ case "$(uname -m)" in
   aarch64) PLATFORM=linux-arm64; AVX2= ;;
   *) echo "cppbuild.sh: no build for $(uname -m); linux-x86_64 and linux-arm64 are known" >&2; exit 1 ;;
 esac
+# No build needs CUDA; where its headers are, our prototypes are compared with them.
+CUDA_INCLUDE="-isystem ${CUDA_HOME:-/usr/local/cuda}/include"
 SOURCE=src/main/cpp
 OUT=cppbuild/$PLATFORM
 WARNINGS="-Wall -Wextra -Wswitch-enum -Werror"
@@ -34,6 +36,7 @@ compile() {
     object=$dir/$(echo "$file" | tr / _).o
     extra=
     [[ $file == */ChecksumAvx2.cpp ]] && extra=$AVX2
+    [[ $file == */CudaSignatures.cpp ]] && extra=$CUDA_INCLUDE
     if [[ -e $object ]] && [[ -z $(find "$SOURCE" src/test/cpp cppbuild.sh -newer "$object" \
         \( -name '*.h' -o -path "$file" -o -name cppbuild.sh \) -print -quit 2>/dev/null) ]]; then
       continue
@@ -71,6 +74,7 @@ test_one() {
   # shellcheck disable=SC2046
   "$CXX" -pthread $flags -o "$dir/spillway-test" $(objects "$dir" $(sources) $(test_sources)) \
     -lgtest -lgmock -luring -ldl
+  build_emulated_cuda "$dir" "$flags"
   find "$dir" -name '*.gcda' -delete
   echo "== C++ tests, $kind"
   TSAN_OPTIONS="halt_on_error=1 suppressions=src/test/cpp/tsan.supp" \
@@ -85,9 +89,18 @@ test_one() {
 build_tools() {
   mkdir -p "$OUT/bin"
   build_tool deny-io-uring deny_io_uring
+  build_emulated_cuda "$OUT/bin" "-O2 -g"
   if [[ -e /usr/include/fuse3/fuse.h ]]; then
     build_tool fault-fs fault_fs -D_FILE_OFFSET_BITS=64 -lfuse3 # without it its tests are skipped
   fi
+}
+
+# A CUDA runtime without a GPU.
+build_emulated_cuda() {
+  local library=$1/libcudart-emulated.so source=src/test/cpp/tools/emulated_cuda.cc
+  # shellcheck disable=SC2086
+  [[ $library -nt $source && $library -nt cppbuild.sh ]] ||
+    "$CXX" $COMMON $2 -shared -o "$library" "$source" -ldl
 }
 
 build_tool() {
@@ -102,7 +115,7 @@ case ${1:-install} in
     if [[ $# -gt 1 ]]; then test_one "$2"; else for kind in plain asan tsan; do test_one "$kind"; done; fi ;;
   tidy)
     sources | grep -v Avx2 | xargs -P "$JOBS" -I{} clang-tidy --quiet --warnings-as-errors='*' {} -- \
-      -std=c++20 -D_GNU_SOURCE -I$SOURCE -Wall -Wextra 2> /dev/null ;; # its count of warnings in system headers
+      -std=c++20 -D_GNU_SOURCE -I$SOURCE $CUDA_INCLUDE -Wall -Wextra 2> /dev/null ;; # its count of warnings in system headers
   format) { find "$SOURCE" src/test/cpp -name '*.h' -o -name '*.cpp' -o -name '*.cc'; } | xargs clang-format --dry-run --Werror ;;
   format-apply) { find "$SOURCE" src/test/cpp -name '*.h' -o -name '*.cpp' -o -name '*.cc'; } | xargs clang-format -i ;;
   clean) rm -rf cppbuild ;;

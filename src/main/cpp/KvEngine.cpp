@@ -36,10 +36,12 @@ struct OpenPlan {
   FileOptions file;
   std::vector<PieceTable> pieces;
   FaultPlan faults;
+  const CudaRuntime* cuda = nullptr;  // null where the device is the host
 };
 
 // Java has checked the values; what is checked again here is what memory safety rests on.
-OpenPlan readPlan(const char* directory, const char* nameSpace, const OpenRecord& record) {
+OpenPlan readPlan(const char* directory, const char* nameSpace, const char* cudaLibrary,
+                  const OpenRecord& record) {
   if (record.version != kRecordVersion) {
     throw OpenError(OpenReason::kConfiguration, 0,
                     "record version " + std::to_string(record.version) + " from Java, " +
@@ -85,6 +87,11 @@ OpenPlan readPlan(const char* directory, const char* nameSpace, const OpenRecord
   plan.file.alignment = record.alignment;
   plan.file.allocation = static_cast<Allocation>(record.allocation);
   plan.file.lockWaitNanos = record.lockWaitNanos;
+  if (static_cast<DeviceKind>(record.deviceKind) == DeviceKind::kCuda) {
+    std::string why;
+    plan.cuda = CudaRuntime::load(cudaLibrary, why);
+    if (plan.cuda == nullptr) throw OpenError(OpenReason::kDevice, 0, why);
+  }
   return plan;
 }
 
@@ -147,13 +154,15 @@ const char* keep(std::string text) {
 
 // What exists between open and close. The lanes use the rest, so they are ended first.
 struct KvEngine::State {
-  State(const char* directory, const char* nameSpace, const OpenRecord& record)
-      : State(readPlan(directory, nameSpace, record), record) {}
+  State(const char* directory, const char* nameSpace, const char* cudaLibrary,
+        const OpenRecord& record)
+      : State(readPlan(directory, nameSpace, cudaLibrary, record), record) {}
 
   State(OpenPlan plan, const OpenRecord& openRecord)
       : record(openRecord),
         pieces(std::move(plan.pieces)),
         faults(std::move(plan.faults)),
+        cuda(plan.cuda),
         kind(chooseKind()),
         file(plan.file),
         newFile{file},
@@ -217,7 +226,7 @@ struct KvEngine::State {
     }
     parts.blocksInFlightMax = record.blocksInFlightMax;
     parts.ring = kind == EngineKind::kUring ? makeUringRing(depth) : makeThreadRing(depth);
-    parts.copier = makeHostCopier(pieces, parts.stagingSlots);
+    parts.copier = makeCopier(parts.stagingSlots);
     if (!faults.empty()) {
       const uint64_t lane = faultyLanes++;  // each lane has faults of its own
       const FaultPlan plan{faults.seed + lane, faults.rules};
@@ -228,9 +237,16 @@ struct KvEngine::State {
     return parts;
   }
 
+  std::unique_ptr<DeviceCopier> makeCopier(uint32_t pendingMax) const {
+    if (cuda == nullptr) return makeHostCopier(pieces, pendingMax);
+    return makeCudaCopier(*cuda, static_cast<int>(record.deviceOrdinal), pieces, pendingMax);
+  }
+
   static void start(Lane& lane) {
     const Status status = lane.open();
-    if (!status.ok()) throw OpenError(OpenReason::kRing, status.error, status.cause);
+    if (status.ok()) return;
+    const OpenReason reason = lane.deviceRefused() ? OpenReason::kDevice : OpenReason::kRing;
+    throw OpenError(reason, status.error, status.cause);
   }
 
   bool inBounds(const DownRecord& down) const {
@@ -240,6 +256,9 @@ struct KvEngine::State {
     }
     if (isCommand(down)) return true;
     if (down.group >= pieces.size() || down.path != 0) return false;
+    const bool word = static_cast<CopyEventKind>(down.eventKind) == CopyEventKind::kWord;
+    const bool known = down.eventKind <= static_cast<uint16_t>(CopyEventKind::kCudaStream);
+    if (!known || (cuda == nullptr && !word)) return false;
     if (down.deadlineNanos > static_cast<uint64_t>(kCloseNanosMax)) return false;
     const bool probe = static_cast<Operation>(down.operation) == Operation::kProbe;
     return down.slot < file.regions()[down.group].slotCount &&
@@ -261,6 +280,7 @@ struct KvEngine::State {
   const OpenRecord record;
   std::vector<PieceTable> pieces;
   FaultPlan faults;
+  const CudaRuntime* cuda;
   std::string kindReason;
   EngineKind kind;
   BlockFile file;
@@ -285,9 +305,10 @@ KvEngine::~KvEngine() {
   if (!leaked_) delete state_;
 }
 
-int32_t KvEngine::open(const char* directory, const char* nameSpace, const OpenRecord* record) {
+int32_t KvEngine::open(const char* directory, const char* nameSpace, const char* cudaLibrary,
+                       const OpenRecord* record) {
   try {
-    state_ = new State(directory, nameSpace, *record);
+    state_ = new State(directory, nameSpace, cudaLibrary, *record);
     return 0;
   } catch (const OpenError& failure) {
     message_ = failure.what();
@@ -399,7 +420,8 @@ const char* KvEngine::describe() const {
          << "stagingSlots=" << state.load.stagingSlots() << "\n"
          << "stagingBytes=" << state.load.stagingSlots() * stagingSlotBytesFor(state.file) << "\n"
          << "stagingPages=" << name(state.load.stagingPages()) << "\n"
-         << "checksum=" << checksumKernel() << "\n";
+         << "checksum=" << checksumKernel() << "\n"
+         << "device=" << state.load.copierText() << "\n";
     for (size_t group = 0; group < state.file.regions().size(); group++) {
       const Region& region = state.file.regions()[group];
       text << "slotCount." << group << "=" << region.slotCount << "\n"
@@ -444,8 +466,10 @@ int64_t engineNew() { return reinterpret_cast<int64_t>(new KvEngine); }
 
 void engineDelete(int64_t engine) { delete engineOf(engine); }
 
-int32_t engineOpen(int64_t engine, const char* directory, const char* nameSpace, int64_t record) {
-  return engineOf(engine)->open(directory, nameSpace, reinterpret_cast<const OpenRecord*>(record));
+int32_t engineOpen(int64_t engine, const char* directory, const char* nameSpace,
+                   const char* cudaLibrary, int64_t record) {
+  return engineOf(engine)->open(directory, nameSpace, cudaLibrary,
+                                reinterpret_cast<const OpenRecord*>(record));
 }
 
 const char* engineMessage(int64_t engine) { return engineOf(engine)->message(); }
@@ -486,7 +510,7 @@ uint64_t checksumOf(int64_t address, int64_t bytes, int64_t seed) {
 }
 
 void recordLayout(int64_t target, int32_t count) {
-  const std::array<size_t, 45> layout = {
+  const std::array<size_t, 48> layout = {
       sizeof(DownRecord),
       offsetof(DownRecord, ticket),
       offsetof(DownRecord, operation),
@@ -494,6 +518,7 @@ void recordLayout(int64_t target, int32_t count) {
       offsetof(DownRecord, deviceBlock),
       offsetof(DownRecord, slot),
       offsetof(DownRecord, path),
+      offsetof(DownRecord, eventKind),
       offsetof(DownRecord, checksumSeed),
       offsetof(DownRecord, expectedChecksum),
       offsetof(DownRecord, deadlineNanos),
@@ -529,6 +554,8 @@ void recordLayout(int64_t target, int32_t count) {
       offsetof(OpenRecord, lockWaitNanos),
       offsetof(OpenRecord, faultSeed),
       offsetof(OpenRecord, faultCount),
+      offsetof(OpenRecord, deviceKind),
+      offsetof(OpenRecord, deviceOrdinal),
       sizeof(GroupRecord),
       sizeof(PieceRecord),
       sizeof(FaultRecord),
@@ -540,7 +567,56 @@ void recordLayout(int64_t target, int32_t count) {
 
 const char* uringRefusalText() { return keep(uringRefusal()); }
 
-const char* cudaText() { return keep(probeCuda().text); }
+const char* cudaText(const char* cudaLibrary) { return keep(describeCuda(cudaLibrary)); }
+
+namespace {
+
+// Does something with the memory of a device; 0, or the error with its text kept.
+template <typename Action>
+int32_t withCuda(const char* cudaLibrary, int32_t device, Action action) {
+  std::string why;
+  const CudaRuntime* runtime = CudaRuntime::load(cudaLibrary, why);
+  if (runtime == nullptr) {
+    keep(why);
+    return -1;
+  }
+  const Status status = action(CudaMemory(*runtime, device));
+  if (status.ok()) return 0;
+  keep(status.cause);
+  return status.error;
+}
+
+}  // namespace
+
+int64_t cudaAllocate(const char* cudaLibrary, int32_t device, int64_t bytes) {
+  uint64_t address = 0;
+  const int32_t error = withCuda(cudaLibrary, device, [&](const CudaMemory& memory) {
+    return memory.allocate(static_cast<uint64_t>(bytes), address);
+  });
+  return error == 0 ? static_cast<int64_t>(address) : 0;
+}
+
+int32_t cudaRelease(const char* cudaLibrary, int32_t device, int64_t address) {
+  return withCuda(cudaLibrary, device, [&](const CudaMemory& memory) {
+    return memory.release(static_cast<uint64_t>(address));
+  });
+}
+
+int32_t cudaRead(const char* cudaLibrary, int32_t device, int64_t address, int64_t target,
+                 int64_t bytes) {
+  return withCuda(cudaLibrary, device, [&](const CudaMemory& memory) {
+    return memory.read(static_cast<uint64_t>(address), reinterpret_cast<void*>(target),
+                       static_cast<uint64_t>(bytes));
+  });
+}
+
+int32_t cudaWrite(const char* cudaLibrary, int32_t device, int64_t address, int64_t source,
+                  int64_t bytes) {
+  return withCuda(cudaLibrary, device, [&](const CudaMemory& memory) {
+    return memory.write(static_cast<uint64_t>(address), reinterpret_cast<const void*>(source),
+                        static_cast<uint64_t>(bytes));
+  });
+}
 
 int64_t mapHostMemory(int64_t bytes) {
   try {

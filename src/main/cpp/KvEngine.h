@@ -22,8 +22,11 @@ class KvEngine {
   KvEngine& operator=(const KvEngine&) = delete;
 
   // 0, or the OpenReason; then message() says what was wrong, the value, and what would be right,
-  // and error() has the errno or 0. The record is followed by its groups and pieces.
-  int32_t open(const char* directory, const char* nameSpace, const OpenRecord* record);
+  // and error() has the errno, the number of the CUDA error, or 0. The record is followed by its
+  // groups and pieces. `cudaLibrary` is the path of a CUDA runtime, or "" to look for one; it is
+  // not looked for where the device is the host.
+  int32_t open(const char* directory, const char* nameSpace, const char* cudaLibrary,
+               const OpenRecord* record);
   const char* message() const;
   int32_t error() const;
 
@@ -68,7 +71,8 @@ class KvEngine {
 // The calls as JavaCPP binds them: an engine is a number, records are an address.
 int64_t engineNew();
 void engineDelete(int64_t engine);
-int32_t engineOpen(int64_t engine, const char* directory, const char* nameSpace, int64_t record);
+int32_t engineOpen(int64_t engine, const char* directory, const char* nameSpace,
+                   const char* cudaLibrary, int64_t record);
 const char* engineMessage(int64_t engine);
 int32_t engineError(int64_t engine);
 int32_t engineRaiseEpoch(int64_t engine, int64_t epoch);
@@ -88,8 +92,16 @@ uint64_t checksumOf(int64_t address, int64_t bytes, int64_t seed);
 
 // Why io_uring cannot be used here, or "".
 const char* uringRefusalText();
-// What was found of CUDA here.
-const char* cudaText();
+// What was found of CUDA here, as lines "key=value".
+const char* cudaText(const char* cudaLibrary);
+// Device memory: an address, or 0 with the reason in memoryFailure(). The others answer 0, or the
+// number of the error with the reason there.
+int64_t cudaAllocate(const char* cudaLibrary, int32_t device, int64_t bytes);
+int32_t cudaRelease(const char* cudaLibrary, int32_t device, int64_t address);
+int32_t cudaRead(const char* cudaLibrary, int32_t device, int64_t address, int64_t target,
+                 int64_t bytes);
+int32_t cudaWrite(const char* cudaLibrary, int32_t device, int64_t address, int64_t source,
+                  int64_t bytes);
 
 // Huge-page host memory for device doubles: an address, or 0 with the reason in memoryFailure().
 int64_t mapHostMemory(int64_t bytes);

@@ -87,9 +87,8 @@ TEST(CudaRuntimeTest, f8BatchCopyIsUsedOnlyWithStatusAndPointer) {
 }
 
 TEST(CudaRuntimeTest, theProbeSaysFoundOrWhyNot) {
-  const CudaFindings found = probeCuda();
-  EXPECT_FALSE(found.text.empty());
-  EXPECT_EQ(found.usable, found.devices > 0);
+  const std::string text = describeCuda("");
+  EXPECT_TRUE(text.find("usable=1") != std::string::npos || text.find("why=") != std::string::npos);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ class EngineUnderTest {
     for (int i = 0; i < 3; i++) {
       opening.pieces[i] = {reinterpret_cast<uint64_t>(tensors_[i].data()), kPieces[i], kPieces[i]};
     }
-    EXPECT_EQ(engine.open(directory_.path().c_str(), "test", &opening.record), 0)
+    EXPECT_EQ(engine.open(directory_.path().c_str(), "test", "", &opening.record), 0)
         << engine.message();
     sums_.resize(blocks);
   }
@@ -273,9 +273,9 @@ TEST(KvEngineOpenTest, anotherRecordVersionIsRefused) {
   KvEngine engine;
   OpenRecord record{};
   record.version = 9;
-  EXPECT_EQ(engine.open("/nowhere", "test", &record),
+  EXPECT_EQ(engine.open("/nowhere", "test", "", &record),
             static_cast<int32_t>(OpenReason::kConfiguration));
-  EXPECT_STREQ(engine.message(), "record version 9 from Java, 2 in the native library: mixed JARs");
+  EXPECT_STREQ(engine.message(), "record version 9 from Java, 3 in the native library: mixed JARs");
 }
 
 // Nothing is left of an open that fails after the file was made.
@@ -294,7 +294,7 @@ TEST(KvEngineOpenTest, aFailedOpenLeavesNoFile) {
   opening.group = {16, 1, 1};
   opening.pieces[0] = {reinterpret_cast<uint64_t>(device.data()), 16384, 16384};
   KvEngine engine;
-  EXPECT_EQ(engine.open(directory.path().c_str(), "test", &opening.record),
+  EXPECT_EQ(engine.open(directory.path().c_str(), "test", "", &opening.record),
             static_cast<int32_t>(OpenReason::kConfiguration));
   EXPECT_STREQ(engine.message(),
                "stagingBytes is 4096; at least two slots of 16384 bytes would be right");
@@ -327,7 +327,7 @@ TEST_P(KvEngineTest, f9MorePiecesThanOneVectorHoldsAreOneCommand) {
   for (size_t i = 0; i < device.size(); i++) device[i] = static_cast<uint8_t>(i / 512 * 7);
   const std::vector<uint8_t> before = device;
   KvEngine engine;
-  ASSERT_EQ(engine.open(directory.path().c_str(), "test", record), 0) << engine.message();
+  ASSERT_EQ(engine.open(directory.path().c_str(), "test", "", record), 0) << engine.message();
   DownRecord down{};
   down.operation = static_cast<uint16_t>(Operation::kStore);
   UpRecord up{};

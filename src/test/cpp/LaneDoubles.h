@@ -127,7 +127,7 @@ class BendableCopier final : public DeviceCopier {
   BendableCopier(const std::vector<PieceTable>& groups, uint32_t pendingMax)
       : real_(makeHostCopier(groups, pendingMax)) {}
 
-  Status attach() override { return failAttach; }
+  Status attach(const StagingMemory&, std::function<void()>) override { return failAttach; }
   Status start(const CopyRequest& request) override {
     starts++;
     return failStart.ok() ? real_->start(request) : failStart;

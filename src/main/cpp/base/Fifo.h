@@ -34,13 +34,19 @@ class Fifo {
   uint32_t count() const { return count_; }
   bool empty() const { return count_ == 0; }
   void clear() { count_ = 0; }
-  // Takes out what the predicate names; the others keep their order.
+  // Takes out what the predicate names, and answers how many; the others keep their order.
   template <typename Predicate>
-  void removeIf(Predicate predicate) {
+  uint32_t removeIf(Predicate predicate) {
+    uint32_t removed = 0;
     for (uint32_t left = count_; left > 0; left--) {
       const T item = pop();
-      if (!predicate(item)) push(item);
+      if (predicate(item)) {
+        removed++;
+      } else {
+        push(item);
+      }
     }
+    return removed;
   }
 
  private:

@@ -9,7 +9,7 @@
 
 namespace spillway {
 
-constexpr uint32_t kRecordVersion = 2;
+constexpr uint32_t kRecordVersion = 3;
 
 enum class Operation : uint16_t {
   kStore = 1,
@@ -25,15 +25,16 @@ enum class Operation : uint16_t {
 };
 
 // Down: one block to move, or a word about blocks on their way. `deadlineNanos` counts from here
-// (0: none). `eventAddress` names a 64-bit sequence word; the copy of a store, or the
-// copy onto the device of a load, starts once the word has reached `eventValue` (address 0: now).
+// (0: none). The copy of a store, or the copy onto the device of a load, starts after the event,
+// which is of `eventKind` (CopyEventKind) and where none is given is now.
 struct DownRecord {
   uint64_t ticket;
   uint16_t operation;
   uint16_t group;
   uint32_t deviceBlock;
   uint32_t slot;
-  uint32_t path;
+  uint16_t path;
+  uint16_t eventKind;
   uint64_t checksumSeed;
   uint64_t expectedChecksum;
   uint64_t deadlineNanos;
@@ -43,6 +44,7 @@ struct DownRecord {
 static_assert(sizeof(DownRecord) == 64);
 static_assert(offsetof(DownRecord, operation) == 8 && offsetof(DownRecord, group) == 10);
 static_assert(offsetof(DownRecord, deviceBlock) == 12 && offsetof(DownRecord, slot) == 16);
+static_assert(offsetof(DownRecord, path) == 20 && offsetof(DownRecord, eventKind) == 22);
 static_assert(offsetof(DownRecord, checksumSeed) == 24);
 static_assert(offsetof(DownRecord, expectedChecksum) == 32);
 static_assert(offsetof(DownRecord, deadlineNanos) == 40);
@@ -77,6 +79,7 @@ static_assert(offsetof(UpRecord, bytesDone) == 20 && offsetof(UpRecord, checksum
 static_assert(offsetof(UpRecord, queuedNanos) == 32 && offsetof(UpRecord, copyNanos) == 56);
 
 enum class EngineKind : uint32_t { kAuto = 0, kUring = 1, kThreads = 2 };
+enum class DeviceKind : uint32_t { kHost = 0, kCuda = 1 };
 enum class Allocation : uint32_t { kPreallocate = 0, kZeroFill = 1, kSparse = 2 };
 
 // What an engine is opened with, followed in memory by `groupCount` GroupRecords and then by the
@@ -98,9 +101,11 @@ struct OpenRecord {
   uint64_t lockWaitNanos;
   uint64_t faultSeed;
   uint32_t faultCount;  // FaultRecords behind the pieces: faults to make, for trials only
+  uint32_t deviceKind;
+  uint32_t deviceOrdinal;
   uint32_t reserved;
 };
-static_assert(sizeof(OpenRecord) == 88);
+static_assert(sizeof(OpenRecord) == 96);
 
 struct GroupRecord {
   uint32_t blockTokens;

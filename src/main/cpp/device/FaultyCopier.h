@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/Clock.h"
@@ -17,7 +18,12 @@ class FaultyCopier final : public DeviceCopier {
   FaultyCopier(std::unique_ptr<DeviceCopier> copier, const FaultPlan& plan, uint32_t pendingMax,
                Clock clock = monotonicNanos);
 
-  Status attach() override { return copier_->attach(); }
+  Status attach(const StagingMemory& staging, std::function<void()> wake) override {
+    return copier_->attach(staging, std::move(wake));
+  }
+  void detach() override { copier_->detach(); }
+  bool willWake() const override { return late_.empty() && copier_->willWake(); }
+  const char* describe() const override { return copier_->describe(); }
   Status start(const CopyRequest& request) override;
   Status reap(std::span<uint32_t> tokens, uint32_t& count) override;
   bool withdraw(uint32_t token) override;

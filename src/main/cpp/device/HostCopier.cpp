@@ -14,12 +14,12 @@ class HostCopier final : public DeviceCopier {
     finished_.reserve(pendingMax);
   }
 
-  Status attach() override { return Status::well(); }
+  Status attach(const StagingMemory&, std::function<void()>) override { return Status::well(); }
 
   Status start(const CopyRequest& request) override {
     CHECK(pending() < waiting_.capacity(), "%u copies pending of %zu", pending(),
           waiting_.capacity());
-    if (reached(request.after)) {
+    if (wordReached(request.after)) {
       copy(request);
     } else {
       waiting_.push_back(request);
@@ -48,17 +48,10 @@ class HostCopier final : public DeviceCopier {
   }
 
  private:
-  static bool reached(const CopyEvent& event) {
-    if (event.address == 0) return true;
-    // The address was given by the caller of store or load as that of an aligned 64-bit word.
-    auto* word = reinterpret_cast<std::atomic<uint64_t>*>(event.address);
-    return word->load(std::memory_order_acquire) >= event.value;
-  }
-
   void startReached() {
     size_t kept = 0;
     for (const CopyRequest& request : waiting_) {
-      if (reached(request.after)) {
+      if (wordReached(request.after)) {
         copy(request);
       } else {
         waiting_[kept++] = request;
@@ -95,6 +88,14 @@ class HostCopier final : public DeviceCopier {
 };
 
 }  // namespace
+
+bool wordReached(const CopyEvent& event) {
+  if (event.kind != CopyEventKind::kWord) return false;
+  if (event.address == 0) return true;
+  // The address was given by the caller of store or load as that of an aligned 64-bit word.
+  auto* word = reinterpret_cast<std::atomic<uint64_t>*>(event.address);
+  return word->load(std::memory_order_acquire) >= event.value;
+}
 
 std::unique_ptr<DeviceCopier> makeHostCopier(const std::vector<PieceTable>& groups,
                                              uint32_t pendingMax) {

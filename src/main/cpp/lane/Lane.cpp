@@ -17,6 +17,8 @@ namespace {
 constexpr int64_t kFullWaitNanos = 1'000'000;
 // A copy that waits for its event is looked at this often; nothing signals a sequence word.
 constexpr int64_t kCopyWaitNanos = 50'000;
+// One whose end the device calls out is looked at all the same: a device may be lost in silence.
+constexpr int64_t kWokenCopyWaitNanos = 1'000'000;
 // After the ring has failed, its last completions are looked for this often.
 constexpr int64_t kBrokenWaitNanos = 10'000'000;
 constexpr int64_t kRetryNanos = 50'000;
@@ -119,15 +121,23 @@ void Lane::run() {
   if (!status.ok()) return;
   while (!finished()) step();
   parts_.ring->stop();
+  parts_.copier->detach();
   over_.set_value();
 }
 
 Status Lane::startUp() {
   try {
-    Status attached = parts_.copier->attach();
-    if (!attached.ok()) return attached;
     const HostMemory& memory = staging_.memory();
-    return parts_.ring->start({parts_.file->descriptor(), memory.data(), memory.bytes()});
+    Status status =
+        parts_.copier->attach({memory.data(), staging_.slotBytes(), staging_.slotCount()},
+                              [this] { parts_.ring->wake(); });
+    if (!status.ok()) {
+      deviceRefused_ = true;
+      return status;
+    }
+    status = parts_.ring->start({parts_.file->descriptor(), memory.data(), memory.bytes()});
+    if (!status.ok()) parts_.copier->detach();
+    return status;
   } catch (const std::bad_alloc&) {
     return Status::fatal(0, "host memory ran out while a lane started");
   }
@@ -368,7 +378,9 @@ int64_t Lane::waitNanos() const {
   int64_t nanos = -1;
   const auto bound = [&](int64_t limit) { nanos = nanos < 0 ? limit : std::min(nanos, limit); };
   if (waitCount() > 1) bound(kFullWaitNanos);
-  if (parts_.copier->pending() > 0) bound(kCopyWaitNanos);
+  if (parts_.copier->pending() > 0) {
+    bound(parts_.copier->willWake() ? kWokenCopyWaitNanos : kCopyWaitNanos);
+  }
   if (broken()) bound(kBrokenWaitNanos);
   if (nextDeadline_ != INT64_MAX) bound(std::max<int64_t>(0, nextDeadline_ - now()));
   for (const uint32_t index : retries_) {
@@ -459,12 +471,13 @@ void Lane::startCopy(BlockTransfer& transfer, CopyDirection direction) {
         static_cast<unsigned long>(transfer.record.ticket));
   transfer.copyStartedAt = now();
   const DownRecord& record = transfer.record;
-  const Status status = parts_.copier->start({direction,
-                                              GroupIndex{record.group},
-                                              DeviceBlock{record.deviceBlock},
-                                              transfer.data,
-                                              {record.eventAddress, record.eventValue},
-                                              transfer.slot.index});
+  const Status status = parts_.copier->start(
+      {direction,
+       GroupIndex{record.group},
+       DeviceBlock{record.deviceBlock},
+       transfer.data,
+       {record.eventAddress, record.eventValue, static_cast<CopyEventKind>(record.eventKind)},
+       transfer.slot.index});
   transfer.copying = status.ok();
   if (!status.ok()) parts_.failure->set(status);
 }

@@ -69,6 +69,9 @@ class Lane {
 
   // Starts the thread and waits until ring and copier are ready, or why not.
   Status open();
+  // Whether it was the device that could not be set up.
+  bool deviceRefused() const { return deviceRefused_; }
+  const char* copierText() const { return parts_.copier->describe(); }
   // Asks the thread to cancel what has not started, to finish what has, and to end.
   void close();
   // Waits for that; false when the kernel or the device still owns memory after `nanos`. Then the
@@ -193,6 +196,7 @@ class Lane {
   BoundedQueue<UpRecord> up_;
   uint32_t reported_ = 0;  // endings since the poller was last woken
   uint32_t reportedBefore_ = 0;
+  bool deviceRefused_ = false;  // written before started_ is set
 
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> closing_{false};

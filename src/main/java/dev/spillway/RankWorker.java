@@ -213,8 +213,7 @@ public final class RankWorker implements AutoCloseable {
   /** What comes over a channel is checked before it reaches native code. */
   private TransferPlan checked(TransferPlan plan) throws IOException {
     var counts = hello.slotCounts();
-    boolean known = plan.event().isStep() || plan.event().address() == 0;
-    boolean right = known && plan.group() >= 0 && plan.group() < counts.size();
+    boolean right = plan.group() >= 0 && plan.group() < counts.size();
     for (int i = 0; right && i < plan.size(); i++) {
       right = plan.slot(i) >= 0 && plan.slot(i) < counts.get(plan.group());
       right &= plan.position(i) >= 0 && plan.deviceBlock(i) >= 0;
@@ -225,7 +224,7 @@ public final class RankWorker implements AutoCloseable {
       }
     }
     if (!right) {
-      throw new IOException("a plan for slots, groups or events that this rank does not have");
+      throw new IOException("a plan for slots or groups that this rank does not have");
     }
     return plan;
   }

@@ -56,6 +56,7 @@ public final class Spillway implements AutoCloseable {
   private final TransferLedger ledger;
   private final boolean threads;
   private final boolean hasRemote;
+  private final boolean hasCuda;
   private final Duration rankLease;
   private final AdmissionPolicy admission;
   private final Duration closeWait;
@@ -95,6 +96,7 @@ public final class Spillway implements AutoCloseable {
     closeWait = config.closeWait();
     threads = hasThreads(config);
     hasRemote = !config.channels().isEmpty();
+    hasCuda = config.hasCuda();
     rankLease = config.rankLease();
   }
 
@@ -653,13 +655,24 @@ public final class Spillway implements AutoCloseable {
     }
   }
 
-  /** A word of this process's memory means nothing in another. */
+  /** A moment must mean something where the blocks lie. */
   private void checkEvent(DeviceEvent event) {
     Objects.requireNonNull(event, "event; DeviceEvent.NOW would be right for no waiting");
-    if (hasRemote && !event.isStep() && event.address() != 0) {
+    if (hasRemote && !event.isStep() && !event.isNow()) {
       throw new IllegalArgumentException(
           "event at address 0x%x with ranks in other processes; DeviceEvent.ofStep would be right"
               .formatted(event.address()));
+    }
+    if (event.isCuda() && !hasCuda) {
+      throw new IllegalArgumentException(
+          "a CUDA event or stream at 0x%x for memory that is not on a CUDA device"
+              .formatted(event.address()));
+    }
+    if (event.isCuda() && ranks.size() > 1) {
+      throw new IllegalArgumentException(
+          ("a CUDA event or stream at 0x%x for %d ranks, each with a device of its own;"
+                  + " DeviceEvent.ofStep would be right")
+              .formatted(event.address(), ranks.size()));
     }
   }
 

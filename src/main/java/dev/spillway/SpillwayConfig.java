@@ -67,6 +67,10 @@ public final class SpillwayConfig {
     return values.ranks.size();
   }
 
+  boolean hasCuda() {
+    return values.ranks.stream().anyMatch(device -> device.cudaDevice() >= 0);
+  }
+
   List<ByteChannel> channels() {
     return values.channels;
   }
@@ -139,6 +143,8 @@ public final class SpillwayConfig {
         values.lockWait.toNanos(),
         addresses,
         blocks,
+        device.cudaDevice(),
+        device.cudaLibrary(),
         values.faults);
   }
 

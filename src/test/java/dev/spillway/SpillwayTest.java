@@ -5,6 +5,7 @@ import static dev.spillway.testing.SpillwayFixture.keys;
 import static dev.spillway.testing.SpillwayFixture.range;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.DeviceEvent;
@@ -15,6 +16,7 @@ import dev.spillway.engine.NativeMemory;
 import dev.spillway.engine.OpenRefusedException;
 import dev.spillway.engine.OpenRefusedException.Reason;
 import dev.spillway.testing.SpillwayFixture;
+import dev.spillway.testing.TestDevices;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.Files;
@@ -484,6 +486,7 @@ class SpillwayTest {
 
   @Test
   void theDepthIsReachedAndKeptUnderLoad() {
+    assumeTrue(TestDevices.areHost(), "the emulated device is late on purpose");
     var layout = KvLayout.ofBlockBytes(65536, 16);
     try (var test =
         new SpillwayFixture(

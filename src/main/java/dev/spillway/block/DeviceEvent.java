@@ -1,20 +1,44 @@
 package dev.spillway.block;
 
 /**
- * A moment on the device. Either a step of the computation, which whoever computes announces to its
- * rank; that works across processes, whose addresses differ. Or a word of memory: the word at
- * {@code address} has reached {@code value}. For host memory it is a 64-bit sequence word that
- * whoever computes raises with release order; a store's copy begins only then (its source is
- * whole), and so does a load's (its destination may be overwritten).
+ * A moment on the device: a store's copy begins only then (its source is whole), and so does a
+ * load's (its destination may be overwritten). Either a step of the computation, which whoever
+ * computes announces to its rank; that works across processes, whose addresses differ. Or a 64-bit
+ * sequence word of host memory that whoever computes raises with release order. Or, for CUDA
+ * memory, an event or a stream of the caller's.
  *
- * @param address of an aligned 64-bit word that outlives the transfer; 0 for now
- * @param value what the word must reach, unsigned
+ * @param address of an aligned 64-bit word, an event or a stream that outlives the transfer; 0 for
+ *     now
+ * @param value what the word, or the step, must reach, unsigned
  */
-public record DeviceEvent(long address, long value) {
-  private static final long STEP = -8;
+public record DeviceEvent(Kind kind, long address, long value) {
+  /** What the moment is told by. */
+  public enum Kind {
+    WORD,
+    STEP,
+    CUDA_EVENT,
+    CUDA_STREAM
+  }
 
   /** No waiting. */
   public static final DeviceEvent NOW = new DeviceEvent(0, 0);
+
+  /** The word at {@code address} has reached {@code value}. */
+  public DeviceEvent(long address, long value) {
+    this(Kind.WORD, address, value);
+  }
+
+  public DeviceEvent {
+    if (address % Long.BYTES != 0) {
+      throw new IllegalArgumentException(
+          "event address 0x%x is not a multiple of 8".formatted(address));
+    }
+    if (address == 0 && (kind == Kind.CUDA_EVENT || kind == Kind.CUDA_STREAM)) {
+      throw new IllegalArgumentException(
+          "a %s at address 0; DeviceEvent.NOW would be right for no waiting"
+              .formatted(kind == Kind.CUDA_EVENT ? "CUDA event" : "CUDA stream"));
+    }
+  }
 
   /**
    * The end of a step, and of all before it, as {@code Spillway.stepDone} and {@code
@@ -27,17 +51,42 @@ public record DeviceEvent(long address, long value) {
     if (step < 1) {
       throw new IllegalArgumentException("step " + step + "; at least 1 would be right");
     }
-    return new DeviceEvent(STEP, step);
+    return new DeviceEvent(Kind.STEP, 0, step);
+  }
+
+  /**
+   * A CUDA event of the device that the blocks are on, which has been recorded before the call: the
+   * copy waits for it on the device. It must stay as it is, neither recorded anew nor destroyed,
+   * until the transfer's blocks are quiet.
+   *
+   * @param event the {@code cudaEvent_t}
+   */
+  public static DeviceEvent ofCudaEvent(long event) {
+    return new DeviceEvent(Kind.CUDA_EVENT, event, 0);
+  }
+
+  /**
+   * All that is in a CUDA stream of the device that the blocks are on by now; the copy may wait for
+   * more, namely for what is put into it before the copy is begun. Not while the stream is
+   * captured.
+   *
+   * @param stream the {@code cudaStream_t}
+   */
+  public static DeviceEvent ofCudaStream(long stream) {
+    return new DeviceEvent(Kind.CUDA_STREAM, stream, 0);
   }
 
   public boolean isStep() {
-    return address == STEP;
+    return kind == Kind.STEP;
   }
 
-  public DeviceEvent {
-    if (address % Long.BYTES != 0) {
-      throw new IllegalArgumentException(
-          "event address 0x%x is not a multiple of 8".formatted(address));
-    }
+  /** Whether only CUDA memory has such a moment. */
+  public boolean isCuda() {
+    return kind == Kind.CUDA_EVENT || kind == Kind.CUDA_STREAM;
+  }
+
+  /** Whether there is nothing to wait for. */
+  public boolean isNow() {
+    return kind == Kind.WORD && address == 0;
   }
 }

@@ -107,7 +107,7 @@ public final class TransferPlan {
         .putLong(transferId)
         .putInt(operation.ordinal())
         .putInt(group)
-        .putLong(event.address())
+        .putInt(event.isStep() ? 1 : 0)
         .putLong(event.value())
         .putLong(boundNanos)
         .putInt(size);
@@ -130,7 +130,9 @@ public final class TransferPlan {
       throw new IllegalArgumentException("a plan with operation " + operation);
     }
     int group = source.getInt();
-    var event = new DeviceEvent(source.getLong(), source.getLong());
+    boolean step = source.getInt() != 0;
+    long value = source.getLong();
+    var event = step ? DeviceEvent.ofStep(value) : DeviceEvent.NOW;
     plan.begin(id, OPERATIONS[operation], group, event);
     plan.bound(source.getLong());
     int count = source.getInt();

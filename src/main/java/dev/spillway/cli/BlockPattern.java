@@ -1,21 +1,25 @@
 package dev.spillway.cli;
 
 import dev.spillway.block.BlockKey;
-import dev.spillway.device.HostDevice;
+import dev.spillway.device.BlockMemory;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 
 /**
  * The bytes that stand for a block's KV in the replay: a function of its key, group, piece and
  * place, so that any other block's bytes, and any part of them in another place, differ.
  */
 final class BlockPattern {
-  private final List<HostDevice> devices;
+  private final List<? extends BlockMemory> devices;
+  private final Map<Integer, ByteBuffer> buffers = new HashMap<>(); // by size
 
   /**
    * @param devices of the ranks, which hold different bytes under one key
    */
-  BlockPattern(List<HostDevice> devices) {
+  BlockPattern(List<? extends BlockMemory> devices) {
     this.devices = devices;
   }
 
@@ -31,7 +35,7 @@ final class BlockPattern {
     int pieces = device.layout().group(group).pieces().size();
     for (int piece = 0; piece < pieces; piece++) {
       long word = first(key, rank, group, piece);
-      var bytes = device.piece(group, piece, block);
+      var bytes = buffer(device, group, piece);
       int at = 0;
       for (; at + Long.BYTES <= bytes.capacity(); at += Long.BYTES) {
         bytes.putLong(at, word);
@@ -41,7 +45,14 @@ final class BlockPattern {
         bytes.put(at, (byte) word);
         word >>>= Byte.SIZE;
       }
+      device.write(group, piece, block, bytes);
     }
+  }
+
+  private ByteBuffer buffer(BlockMemory device, int group, int piece) {
+    int bytes = Math.toIntExact(device.layout().group(group).pieces().get(piece).bytes());
+    return buffers.computeIfAbsent(
+        bytes, size -> ByteBuffer.allocateDirect(size).order(ByteOrder.nativeOrder()));
   }
 
   /** Compares a block byte for byte with what was computed under its key. */
@@ -58,7 +69,9 @@ final class BlockPattern {
     var device = devices.get(rank);
     int pieces = device.layout().group(group).pieces().size();
     for (int piece = 0; piece < pieces; piece++) {
-      if (!matches(device.piece(group, piece, block), first(key, rank, group, piece))) {
+      var bytes = buffer(device, group, piece);
+      device.read(group, piece, block, bytes);
+      if (!matches(bytes, first(key, rank, group, piece))) {
         return false;
       }
     }

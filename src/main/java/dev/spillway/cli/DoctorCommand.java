@@ -5,6 +5,7 @@ import dev.spillway.SpillwayConfig;
 import dev.spillway.block.BlockKeys;
 import dev.spillway.block.KvLayout;
 import dev.spillway.block.TransferResult;
+import dev.spillway.device.CudaDevice;
 import dev.spillway.device.HostDevice;
 import dev.spillway.engine.EngineMode;
 import dev.spillway.engine.NativeEngine;
@@ -73,7 +74,7 @@ final class DoctorCommand implements Callable<Integer> {
         memInfo("HugePages_Total"),
         memInfo("HugePages_Free"),
         firstLine("/sys/kernel/mm/transparent_hugepage/enabled"));
-    say("CUDA", "%s", NativeEngine.cudaFindings());
+    say("CUDA", "%s", CudaDevice.probe());
   }
 
   private int reportDirectory() throws IOException {

@@ -5,7 +5,7 @@ import dev.spillway.SpillwayConfig;
 import dev.spillway.block.BlockKey;
 import dev.spillway.block.KvLayout;
 import dev.spillway.block.PrefixHasher;
-import dev.spillway.device.HostDevice;
+import dev.spillway.device.BlockMemory;
 import dev.spillway.engine.EngineOptions.EngineKind;
 import dev.spillway.engine.FaultSpec;
 import dev.spillway.policy.LoadFailurePolicy;
@@ -23,8 +23,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A small scheduler over a real engine and a real disk: walks the requests of a trace, several at a
- * time, with host memory in the place of a GPU's. Every block that is loaded is compared with what
- * was computed under its key.
+ * time, with host memory in the place of a GPU's, or with a GPU's. Every block that is loaded is
+ * compared with what was computed under its key.
  */
 final class Replay {
   /**
@@ -43,6 +43,7 @@ final class Replay {
       int concurrency,
       int queueDepth,
       EngineKind engine,
+      DeviceChoice device,
       boolean directIo,
       double pace,
       int ranks,
@@ -81,14 +82,14 @@ final class Replay {
     boolean temporary = given == null;
     var directory = given == null ? temporaryDirectory() : given;
     int deviceBlocks = deviceBlocks();
-    var devices = new ArrayList<HostDevice>();
+    var devices = new ArrayList<BlockMemory>();
     try {
       for (int rank = 0; rank < settings.ranks(); rank++) {
-        devices.add(HostDevice.allocate(settings.layout(), deviceBlocks));
+        devices.add(settings.device().allocate(settings.layout(), deviceBlocks, rank));
       }
       return replay(directory, devices, deviceBlocks, temporary);
     } finally {
-      devices.forEach(HostDevice::close);
+      devices.forEach(BlockMemory::close);
       if (temporary) {
         delete(directory);
       }
@@ -96,7 +97,7 @@ final class Replay {
   }
 
   private ReplayReport replay(
-      Path directory, List<HostDevice> devices, int deviceBlocks, boolean temporary)
+      Path directory, List<BlockMemory> devices, int deviceBlocks, boolean temporary)
       throws IOException {
     try (var spillway = Spillway.open(config(directory, devices))) {
       if (temporary) {
@@ -107,7 +108,7 @@ final class Replay {
     }
   }
 
-  private SpillwayConfig config(Path directory, List<HostDevice> devices) {
+  private SpillwayConfig config(Path directory, List<BlockMemory> devices) {
     var builder = SpillwayConfig.builder(directory, devices.get(0));
     devices.subList(1, devices.size()).forEach(builder::addRank);
     return builder
@@ -121,7 +122,7 @@ final class Replay {
         .build();
   }
 
-  private ReplayReport replay(Spillway spillway, List<HostDevice> devices, int deviceBlocks) {
+  private ReplayReport replay(Spillway spillway, List<BlockMemory> devices, int deviceBlocks) {
     var pool = new DevicePool(deviceBlocks);
     var context =
         new ReplayRequest.Context(
@@ -238,7 +239,7 @@ final class Replay {
     long blockBytes =
         settings.layout().groups().stream().mapToLong(KvLayout.Group::blockBytes).sum();
     out.printf(
-        "%,d requests; blocks of %s; %s on disk in %s%s; %,d device blocks (%s); %s engine%s%n",
+        "%,d requests; blocks of %s; %s on disk in %s%s; %,d device blocks (%s); %s engine%s%s%n",
         requests.size(),
         Bytes.format(blockBytes),
         Bytes.format(settings.capacityBytes()),
@@ -247,7 +248,8 @@ final class Replay {
         deviceBlocks,
         Bytes.format(deviceBlocks * blockBytes),
         mode.kind(),
-        mode.kindReason().isEmpty() ? "" : ": " + mode.kindReason());
+        mode.kindReason().isEmpty() ? "" : ": " + mode.kindReason(),
+        mode.device().equals("host") ? "" : "; " + mode.device());
     mode.notices().forEach(notice -> out.println("note: " + notice));
   }
 

@@ -93,6 +93,12 @@ final class ReplayCommand implements Callable<Integer> {
   private EngineKind engine = EngineKind.AUTO;
 
   @Option(
+      names = "--device",
+      defaultValue = "host",
+      description = "What holds the device blocks: ${COMPLETION-CANDIDATES}.")
+  private DeviceChoice device = DeviceChoice.HOST;
+
+  @Option(
       names = "--depth",
       paramLabel = "N",
       defaultValue = "32",
@@ -192,6 +198,7 @@ final class ReplayCommand implements Callable<Integer> {
             concurrency,
             depth,
             engine,
+            device,
             !pageCache,
             pace,
             ranks,

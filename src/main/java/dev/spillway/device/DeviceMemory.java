@@ -14,4 +14,14 @@ public interface DeviceMemory {
 
   /** Address of block 0 of a piece's tensor. */
   long pieceAddress(int group, int piece);
+
+  /** Ordinal of the CUDA device that the memory is on, or negative: memory of the host. */
+  default int cudaDevice() {
+    return -1;
+  }
+
+  /** Path of the CUDA runtime to use, or empty: the one that is loaded already, else installed. */
+  default String cudaLibrary() {
+    return "";
+  }
 }

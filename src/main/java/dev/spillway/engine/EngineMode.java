@@ -24,6 +24,8 @@ import java.util.Map;
  * @param stagingBytes a lane
  * @param stagingPages "hugetlb", "thp" or "small"
  * @param checksum the vector code in use
+ * @param device how blocks are copied: "host", or the CUDA device, its runtime and the copies a
+ *     block
  * @param slotCounts slots on disk, by group
  * @param slotBytes of a slot on disk, by group
  * @param notices what an operator should know
@@ -45,6 +47,7 @@ public record EngineMode(
     long stagingBytes,
     String stagingPages,
     String checksum,
+    String device,
     List<Long> slotCounts,
     List<Integer> slotBytes,
     List<String> notices) {
@@ -86,6 +89,7 @@ public record EngineMode(
         Long.parseLong(value(values, "stagingBytes")),
         value(values, "stagingPages"),
         value(values, "checksum"),
+        value(values, "device"),
         List.copyOf(slotCounts),
         List.copyOf(slotBytes),
         List.copyOf(notices));
@@ -110,6 +114,7 @@ public record EngineMode(
     line(text, "stagingBytes", stagingBytes);
     line(text, "stagingPages", stagingPages);
     line(text, "checksum", checksum);
+    line(text, "device", device);
     for (int group = 0; group < slotCounts.size(); group++) {
       line(text, "slotCount." + group, slotCounts.get(group));
       line(text, "slotBytes." + group, slotBytes.get(group));

@@ -12,6 +12,8 @@ import java.util.List;
  * @param stagingBytesMax of pinned host memory, for each of the two lanes
  * @param pieceAddresses base address of each piece's tensor, by group and piece
  * @param deviceBlocks blocks of device memory, by group
+ * @param cudaDevice ordinal of the CUDA device that the blocks are on; negative for the host
+ * @param cudaLibrary path of the CUDA runtime, empty to look for one
  * @param faults to make on purpose
  */
 public record EngineOptions(
@@ -31,6 +33,8 @@ public record EngineOptions(
     long lockWaitNanos,
     List<List<Long>> pieceAddresses,
     List<Integer> deviceBlocks,
+    int cudaDevice,
+    String cudaLibrary,
     FaultSpec faults) {
 
   /** How blocks get to the disk. */
@@ -88,7 +92,9 @@ public record EngineOptions(
         .putLong(RecordLayout.OPEN_FINGERPRINT, layout.fingerprint())
         .putLong(RecordLayout.OPEN_LOCK_WAIT_NANOS, lockWaitNanos)
         .putLong(RecordLayout.OPEN_FAULT_SEED, faults.seed() + 1000L * rank)
-        .putInt(RecordLayout.OPEN_FAULT_COUNT, faults.faults().size());
+        .putInt(RecordLayout.OPEN_FAULT_COUNT, faults.faults().size())
+        .putInt(RecordLayout.OPEN_DEVICE_KIND, cudaDevice < 0 ? 0 : 1)
+        .putInt(RecordLayout.OPEN_DEVICE_ORDINAL, Math.max(0, cudaDevice));
     putGroups(record.position(RecordLayout.OPEN_BYTES));
     faults.putTo(record);
     return record.rewind(); // its address is that of its position

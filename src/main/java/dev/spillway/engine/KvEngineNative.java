@@ -31,6 +31,7 @@ final class KvEngineNative {
       long engine,
       @Cast("const char*") byte[] directory,
       @Cast("const char*") byte[] nameSpace,
+      @Cast("const char*") byte[] cudaLibrary,
       long record);
 
   static native String engineMessage(long engine);
@@ -64,8 +65,17 @@ final class KvEngineNative {
   @Name("uringRefusalText")
   static native String uringRefusal();
 
-  @Name("cudaText")
-  static native String cudaFindings();
+  static native String cudaText(@Cast("const char*") byte[] cudaLibrary);
+
+  static native long cudaAllocate(@Cast("const char*") byte[] cudaLibrary, int device, long bytes);
+
+  static native int cudaRelease(@Cast("const char*") byte[] cudaLibrary, int device, long address);
+
+  static native int cudaRead(
+      @Cast("const char*") byte[] cudaLibrary, int device, long address, long target, long bytes);
+
+  static native int cudaWrite(
+      @Cast("const char*") byte[] cudaLibrary, int device, long address, long source, long bytes);
 
   static native long mapHostMemory(long bytes);
 

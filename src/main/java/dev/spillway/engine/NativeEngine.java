@@ -2,6 +2,7 @@ package dev.spillway.engine;
 
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.BlockStage;
+import dev.spillway.block.DeviceEvent;
 import dev.spillway.block.Operation;
 import dev.spillway.block.TransferPlan;
 import java.lang.invoke.MethodHandles;
@@ -66,6 +67,7 @@ public final class NativeEngine implements TransferEngine {
             engine,
             terminated(options.directory().toString(), fileNameCharset()),
             terminated(options.nameSpace(), StandardCharsets.UTF_8),
+            terminated(options.cudaLibrary(), fileNameCharset()),
             KvEngineNative.addressOf(record));
     if (reason == 0) {
       return opened(engine);
@@ -89,12 +91,12 @@ public final class NativeEngine implements TransferEngine {
   }
 
   /** As C has it. JavaCPP would take the default charset, which loses letters in a C locale. */
-  private static byte[] terminated(String text, Charset charset) {
+  static byte[] terminated(String text, Charset charset) {
     byte[] bytes = text.getBytes(charset);
     return Arrays.copyOf(bytes, bytes.length + 1);
   }
 
-  private static Charset fileNameCharset() {
+  static Charset fileNameCharset() {
     return Charset.forName(System.getProperty("sun.jnu.encoding", "UTF-8"));
   }
 
@@ -102,12 +104,6 @@ public final class NativeEngine implements TransferEngine {
   public static String uringRefusal() {
     NativeLibrary.load();
     return KvEngineNative.uringRefusal();
-  }
-
-  /** What was found of CUDA on this machine, or why nothing was. */
-  public static String cudaFindings() {
-    NativeLibrary.load();
-    return KvEngineNative.cudaFindings();
   }
 
   /** XXH3-64 of memory, as the lanes compute it. */
@@ -128,12 +124,22 @@ public final class NativeEngine implements TransferEngine {
     down.putShort(at + RecordLayout.DOWN_GROUP, (short) plan.group())
         .putInt(at + RecordLayout.DOWN_DEVICE_BLOCK, plan.deviceBlock(index))
         .putInt(at + RecordLayout.DOWN_SLOT, plan.slot(index))
-        .putInt(at + RecordLayout.DOWN_PATH, 0)
+        .putShort(at + RecordLayout.DOWN_PATH, (short) 0)
+        .putShort(at + RecordLayout.DOWN_EVENT_KIND, eventKind(plan.event()))
         .putLong(at + RecordLayout.DOWN_CHECKSUM_SEED, seed)
         .putLong(at + RecordLayout.DOWN_EXPECTED_CHECKSUM, checksum)
         .putLong(at + RecordLayout.DOWN_DEADLINE_NANOS, plan.boundNanos())
         .putLong(at + RecordLayout.DOWN_EVENT_ADDRESS, eventAddress(plan))
         .putLong(at + RecordLayout.DOWN_EVENT_VALUE, plan.event().value());
+  }
+
+  /** As {@code device/DeviceCopier.h} numbers them; a step is a word of the engine's own. */
+  private static short eventKind(DeviceEvent event) {
+    return switch (event.kind()) {
+      case WORD, STEP -> 0;
+      case CUDA_EVENT -> 1;
+      case CUDA_STREAM -> 2;
+    };
   }
 
   private long eventAddress(TransferPlan plan) {

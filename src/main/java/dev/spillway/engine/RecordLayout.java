@@ -8,7 +8,7 @@ import java.nio.ByteOrder;
  * two sides are compared when the library is loaded: JARs that do not belong together are refused.
  */
 final class RecordLayout {
-  static final int VERSION = 2;
+  static final int VERSION = 3;
 
   static final int DOWN_BYTES = 64;
   static final int DOWN_TICKET = 0;
@@ -17,6 +17,7 @@ final class RecordLayout {
   static final int DOWN_DEVICE_BLOCK = 12;
   static final int DOWN_SLOT = 16;
   static final int DOWN_PATH = 20;
+  static final int DOWN_EVENT_KIND = 22;
   static final int DOWN_CHECKSUM_SEED = 24;
   static final int DOWN_EXPECTED_CHECKSUM = 32;
   static final int DOWN_DEADLINE_NANOS = 40;
@@ -37,7 +38,7 @@ final class RecordLayout {
   static final int UP_VERIFY_NANOS = 48;
   static final int UP_COPY_NANOS = 56;
 
-  static final int OPEN_BYTES = 88;
+  static final int OPEN_BYTES = 96;
   static final int OPEN_VERSION = 0;
   static final int OPEN_RANK = 4;
   static final int OPEN_RANK_COUNT = 8;
@@ -54,6 +55,8 @@ final class RecordLayout {
   static final int OPEN_LOCK_WAIT_NANOS = 64;
   static final int OPEN_FAULT_SEED = 72;
   static final int OPEN_FAULT_COUNT = 80;
+  static final int OPEN_DEVICE_KIND = 84;
+  static final int OPEN_DEVICE_ORDINAL = 88;
 
   static final int GROUP_BYTES = 16;
   static final int PIECE_BYTES = 24;
@@ -68,6 +71,7 @@ final class RecordLayout {
     DOWN_DEVICE_BLOCK,
     DOWN_SLOT,
     DOWN_PATH,
+    DOWN_EVENT_KIND,
     DOWN_CHECKSUM_SEED,
     DOWN_EXPECTED_CHECKSUM,
     DOWN_DEADLINE_NANOS,
@@ -103,6 +107,8 @@ final class RecordLayout {
     OPEN_LOCK_WAIT_NANOS,
     OPEN_FAULT_SEED,
     OPEN_FAULT_COUNT,
+    OPEN_DEVICE_KIND,
+    OPEN_DEVICE_ORDINAL,
     GROUP_BYTES,
     PIECE_BYTES,
     FAULT_BYTES,

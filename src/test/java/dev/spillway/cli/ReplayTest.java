@@ -10,6 +10,7 @@ import dev.spillway.engine.FaultSpec;
 import dev.spillway.engine.NativeEngine;
 import dev.spillway.policy.LoadFailurePolicy;
 import dev.spillway.testing.Mount;
+import dev.spillway.testing.TestDevices;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -29,13 +30,16 @@ import org.junit.jupiter.params.provider.CsvSource;
 import tools.jackson.databind.json.JsonMapper;
 
 class ReplayTest {
+  private static final DeviceChoice DEVICE =
+      TestDevices.areHost() ? DeviceChoice.HOST : DeviceChoice.CUDA_EMULATED;
+
   @TempDir private Path directory;
 
   private final ByteArrayOutputStream printed = new ByteArrayOutputStream();
 
   private Replay.Settings settings(KvLayout layout, long capacity, EngineKind engine) {
     return new Replay.Settings(
-        directory, layout, capacity, 0, 8, 32, engine, true, 0, 1, Replay.Trouble.NONE);
+        directory, layout, capacity, 0, 8, 32, engine, DEVICE, true, 0, 1, Replay.Trouble.NONE);
   }
 
   private ReplayReport replay(Replay.Settings settings, List<Request> requests) throws IOException {
@@ -182,6 +186,7 @@ class ReplayTest {
               1,
               32,
               EngineKind.AUTO,
+              DEVICE,
               true,
               0,
               1,
@@ -266,6 +271,7 @@ class ReplayTest {
             8,
             32,
             EngineKind.AUTO,
+            DEVICE,
             true,
             0,
             1,
@@ -358,6 +364,7 @@ class ReplayTest {
               8,
               32,
               EngineKind.AUTO,
+              DEVICE,
               true,
               0,
               fail ? 1 : 2,
@@ -402,6 +409,7 @@ class ReplayTest {
             8,
             32,
             EngineKind.AUTO,
+            DEVICE,
             true,
             0,
             1,

@@ -189,6 +189,7 @@ public final class MemoryEngine implements TransferEngine {
         1,
         "small",
         "none",
+        "host",
         List.of(slotCount),
         List.of(4096),
         List.of());

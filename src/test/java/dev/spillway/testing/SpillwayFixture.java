@@ -7,9 +7,10 @@ import dev.spillway.SpillwayConfig;
 import dev.spillway.block.BlockKeys;
 import dev.spillway.block.KvLayout;
 import dev.spillway.block.TransferResult;
-import dev.spillway.device.HostDevice;
+import dev.spillway.device.BlockMemory;
 import dev.spillway.engine.EngineOptions.EngineKind;
 import dev.spillway.engine.NativeEngine;
+import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.function.UnaryOperator;
 
@@ -18,7 +19,7 @@ import java.util.function.UnaryOperator;
  * every word. Closing it checks that nothing is held and nothing was lost.
  */
 public final class SpillwayFixture implements AutoCloseable {
-  public final HostDevice device;
+  public final BlockMemory device;
   public final Spillway spillway;
 
   public SpillwayFixture(
@@ -26,7 +27,13 @@ public final class SpillwayFixture implements AutoCloseable {
       KvLayout layout,
       int deviceBlocks,
       UnaryOperator<SpillwayConfig.Builder> options) {
-    device = HostDevice.allocate(layout, deviceBlocks);
+    this(directory, TestDevices.allocate(layout, deviceBlocks), options);
+  }
+
+  /** The same over device memory that is closed with it. */
+  public SpillwayFixture(
+      Path directory, BlockMemory device, UnaryOperator<SpillwayConfig.Builder> options) {
+    this.device = device;
     try {
       spillway =
           Spillway.open(
@@ -92,7 +99,11 @@ public final class SpillwayFixture implements AutoCloseable {
     var layout = device.layout();
     for (int group = 0; group < layout.groups().size(); group++) {
       for (int piece = 0; piece < layout.group(group).pieces().size(); piece++) {
-        var bytes = device.piece(group, piece, block);
+        var bytes =
+            ByteBuffer.allocateDirect((int) layout.group(group).pieces().get(piece).bytes());
+        if (!write) {
+          device.read(group, piece, block, bytes);
+        }
         for (int at = 0; at < bytes.capacity(); at++) {
           byte expected =
               (byte) ((number + 1) * 31 + group * 17L + piece * 7L + at * 5L + (at >> 8));
@@ -101,6 +112,9 @@ public final class SpillwayFixture implements AutoCloseable {
           } else if (bytes.get(at) != expected) {
             return false;
           }
+        }
+        if (write) {
+          device.write(group, piece, block, bytes);
         }
       }
     }

@@ -1,0 +1,238 @@
+#include "device/CudaRuntime.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cctype>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sstream>
+
+namespace spillway {
+namespace {
+
+constexpr int kBatchCopySince = 12080;
+constexpr int kBatchCopyFormOf13 = 13000;
+
+// A runtime that the process has loaded already is shared; else the newest one that is installed.
+void* openLibrary(const std::string& path, std::string& name, std::string& why) {
+  if (!path.empty()) {
+    name = path;
+    void* library = dlopen(path.c_str(), RTLD_NOW);
+    if (library == nullptr) why = std::string("no CUDA runtime at the given path: ") + dlerror();
+    return library;
+  }
+  constexpr std::array kNames = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
+  for (const int mode : {RTLD_NOW | RTLD_NOLOAD, RTLD_NOW}) {
+    for (const char* candidate : kNames) {
+      name = candidate;
+      if (void* library = dlopen(candidate, mode)) return library;
+    }
+  }
+  why = "no CUDA runtime (libcudart.so.13, .12 or .11.0) is loaded or on the library path";
+  return nullptr;
+}
+
+template <typename Call>
+bool find(void* library, const char* name, Call& call, std::string& missing) {
+  call = reinterpret_cast<Call>(dlsym(library, name));
+  if (call == nullptr) missing += std::string(missing.empty() ? "" : ", ") + name;
+  return call != nullptr;
+}
+
+// One line of a file of the kernel, or "".
+std::string firstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string linkOf(const CudaRuntime& runtime, int device) {
+  std::array<char, 32> id{};
+  if (runtime.calls().deviceGetPCIBusId(id.data(), id.size(), device) != kCudaSuccess) return "";
+  std::string folder = "/sys/bus/pci/devices/";
+  for (const char* letter = id.data(); *letter != 0; letter++) {
+    folder += static_cast<char>(std::tolower(static_cast<unsigned char>(*letter)));
+  }
+  const std::string speed = firstLine(folder + "/current_link_speed");
+  const std::string width = firstLine(folder + "/current_link_width");
+  return speed.empty() ? "" : speed + " x" + width;
+}
+
+// The device is the thread's affair; whoever called must find theirs again.
+class CurrentDevice {
+ public:
+  CurrentDevice(const CudaRuntime& runtime, int device) : runtime_(runtime) {
+    status_ = runtime.check("cudaGetDevice", runtime.calls().getDevice(&before_));
+    if (status_.ok()) status_ = runtime.check("cudaSetDevice", runtime.calls().setDevice(device));
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  ~CurrentDevice() {
+    if (before_ >= 0) static_cast<void>(runtime_.calls().setDevice(before_));
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  const CudaRuntime& runtime_;
+  int before_ = -1;
+  Status status_;
+};
+
+void describeDevice(const CudaRuntime& runtime, int device, std::ostringstream& text) {
+  const CurrentDevice current(runtime, device);
+  size_t free = 0;
+  size_t total = 0;
+  if (current.status().ok() &&
+      runtime.check("cudaMemGetInfo", runtime.calls().memGetInfo(&free, &total)).ok()) {
+    text << "device." << device << ".freeBytes=" << free << "\n"
+         << "device." << device << ".totalBytes=" << total << "\n";
+  }
+  text << "device." << device << ".link=" << linkOf(runtime, device) << "\n";
+}
+
+}  // namespace
+
+const CudaRuntime* CudaRuntime::load(const std::string& path, std::string& why) {
+  static std::mutex mutex;
+  static auto& loaded = *new std::map<std::string, std::unique_ptr<CudaRuntime>>;
+  const std::lock_guard lock(mutex);
+  if (const auto known = loaded.find(path); known != loaded.end()) return known->second.get();
+  std::string name;
+  void* library = openLibrary(path, name, why);
+  if (library == nullptr) return nullptr;
+  std::unique_ptr<CudaRuntime> runtime(new CudaRuntime);
+  runtime->library_ = name;
+  if (!runtime->resolve(library, why)) return nullptr;
+  return loaded.emplace(path, std::move(runtime)).first->second.get();
+}
+
+bool CudaRuntime::resolve(void* library, std::string& why) {
+  std::string missing;
+  find(library, "cudaRuntimeGetVersion", calls_.runtimeGetVersion, missing);
+  find(library, "cudaDriverGetVersion", calls_.driverGetVersion, missing);
+  find(library, "cudaGetDeviceCount", calls_.getDeviceCount, missing);
+  find(library, "cudaSetDevice", calls_.setDevice, missing);
+  find(library, "cudaGetDevice", calls_.getDevice, missing);
+  find(library, "cudaDeviceGetAttribute", calls_.deviceGetAttribute, missing);
+  find(library, "cudaDeviceGetPCIBusId", calls_.deviceGetPCIBusId, missing);
+  find(library, "cudaMemGetInfo", calls_.memGetInfo, missing);
+  find(library, "cudaMalloc", calls_.malloc, missing);
+  find(library, "cudaFree", calls_.free, missing);
+  find(library, "cudaMemcpy", calls_.memcpy, missing);
+  find(library, "cudaMemset", calls_.memset, missing);
+  find(library, "cudaMemcpyAsync", calls_.memcpyAsync, missing);
+  find(library, "cudaMemcpy2DAsync", calls_.memcpy2DAsync, missing);
+  find(library, "cudaHostRegister", calls_.hostRegister, missing);
+  find(library, "cudaHostUnregister", calls_.hostUnregister, missing);
+  find(library, "cudaDeviceGetStreamPriorityRange", calls_.deviceGetStreamPriorityRange, missing);
+  find(library, "cudaStreamCreateWithPriority", calls_.streamCreateWithPriority, missing);
+  find(library, "cudaStreamDestroy", calls_.streamDestroy, missing);
+  find(library, "cudaStreamQuery", calls_.streamQuery, missing);
+  find(library, "cudaStreamWaitEvent", calls_.streamWaitEvent, missing);
+  find(library, "cudaThreadExchangeStreamCaptureMode", calls_.threadExchangeStreamCaptureMode,
+       missing);
+  find(library, "cudaEventCreateWithFlags", calls_.eventCreateWithFlags, missing);
+  find(library, "cudaEventDestroy", calls_.eventDestroy, missing);
+  find(library, "cudaEventRecord", calls_.eventRecord, missing);
+  find(library, "cudaEventQuery", calls_.eventQuery, missing);
+  find(library, "cudaLaunchHostFunc", calls_.launchHostFunc, missing);
+  find(library, "cudaGetErrorName", calls_.getErrorName, missing);
+  find(library, "cudaGetErrorString", calls_.getErrorString, missing);
+  if (!missing.empty()) {
+    why = library_ + " lacks " + missing + "; a CUDA runtime of 11 or later would be right";
+    return false;
+  }
+  const CudaError error = calls_.runtimeGetVersion(&version_);
+  if (error != kCudaSuccess) {
+    why = check("cudaRuntimeGetVersion", error).cause;
+    return false;
+  }
+  const EntryPointAnswer batch{version_ >= kBatchCopySince ? 0 : -1,
+                               dlsym(library, "cudaMemcpyBatchAsync")};
+  if (batchCopyUsable(batch)) {
+    if (version_ >= kBatchCopyFormOf13) {
+      calls_.memcpyBatch13 = reinterpret_cast<decltype(calls_.memcpyBatch13)>(batch.pointer);
+    } else {
+      calls_.memcpyBatch12 = reinterpret_cast<decltype(calls_.memcpyBatch12)>(batch.pointer);
+    }
+  }
+  return true;
+}
+
+Status CudaRuntime::check(const char* call, CudaError error) const {
+  if (error == kCudaSuccess) return Status::well();
+  return Status::fatal(error, std::string(call) + ": " + calls_.getErrorName(error) + " (" +
+                                  calls_.getErrorString(error) + ")");
+}
+
+std::string describeCuda(const std::string& path) {
+  std::ostringstream text;
+  std::string why;
+  const CudaRuntime* runtime = CudaRuntime::load(path, why);
+  if (runtime == nullptr) {
+    text << "usable=0\nwhy=" << why << "\n";
+    return text.str();
+  }
+  int driver = 0;
+  int devices = 0;
+  CudaError error = runtime->calls().driverGetVersion(&driver);
+  const char* call = "cudaDriverGetVersion";
+  if (error == kCudaSuccess) {
+    error = runtime->calls().getDeviceCount(&devices);
+    call = "cudaGetDeviceCount";
+  }
+  const bool usable = error == kCudaSuccess && devices > 0;
+  text << "usable=" << usable << "\n";
+  if (!usable) {
+    text << "why=" << runtime->library() << " was found, and no device: "
+         << (error == kCudaSuccess ? "none is attached" : runtime->check(call, error).cause)
+         << "\n";
+  }
+  text << "library=" << runtime->library() << "\n"
+       << "runtime=" << runtime->version() << "\n"
+       << "driver=" << driver << "\n"
+       << "devices=" << devices << "\n"
+       << "batchCopy=" << runtime->hasBatchCopy() << "\n";
+  for (int device = 0; usable && device < devices; device++) {
+    describeDevice(*runtime, device, text);
+  }
+  return text.str();
+}
+
+Status CudaMemory::allocate(uint64_t bytes, uint64_t& address) const {
+  const CurrentDevice current(runtime_, device_);
+  if (!current.status().ok()) return current.status();
+  void* memory = nullptr;
+  Status status = runtime_.check("cudaMalloc", runtime_.calls().malloc(&memory, bytes));
+  if (status.ok()) status = runtime_.check("cudaMemset", runtime_.calls().memset(memory, 0, bytes));
+  address = reinterpret_cast<uint64_t>(memory);
+  if (!status.ok() && memory != nullptr) static_cast<void>(runtime_.calls().free(memory));
+  return status;
+}
+
+Status CudaMemory::release(uint64_t address) const {
+  const CurrentDevice current(runtime_, device_);
+  if (!current.status().ok()) return current.status();
+  return runtime_.check("cudaFree", runtime_.calls().free(reinterpret_cast<void*>(address)));
+}
+
+Status CudaMemory::read(uint64_t address, void* target, uint64_t bytes) const {
+  const CurrentDevice current(runtime_, device_);
+  if (!current.status().ok()) return current.status();
+  return runtime_.check(
+      "cudaMemcpy", runtime_.calls().memcpy(target, reinterpret_cast<const void*>(address), bytes,
+                                            kCudaDeviceToHost));
+}
+
+Status CudaMemory::write(uint64_t address, const void* source, uint64_t bytes) const {
+  const CurrentDevice current(runtime_, device_);
+  if (!current.status().ok()) return current.status();
+  return runtime_.check("cudaMemcpy", runtime_.calls().memcpy(reinterpret_cast<void*>(address),
+                                                              source, bytes, kCudaHostToDevice));
+}
+
+}  // namespace spillway

@@ -339,6 +339,10 @@ int32_t KvEngine::raiseEpoch(uint64_t epoch) {
   }
 }
 
+void KvEngine::discard() {
+  if (state_ != nullptr) state_->newFile.kept = false;
+}
+
 int32_t KvEngine::submit(const DownRecord* records, int32_t count) {
   if (state_ == nullptr || closed_ || leaked_) return kClosed;
   State& state = *state_;
@@ -480,6 +484,8 @@ int32_t engineRaiseEpoch(int64_t engine, int64_t epoch) {
   return engineOf(engine)->raiseEpoch(static_cast<uint64_t>(epoch));
 }
 
+void engineDiscard(int64_t engine) { engineOf(engine)->discard(); }
+
 int32_t engineSubmit(int64_t engine, int64_t records, int32_t count) {
   return engineOf(engine)->submit(reinterpret_cast<const DownRecord*>(records), count);
 }
@@ -560,9 +566,10 @@ void recordLayout(int64_t target, int32_t count) {
       sizeof(PieceRecord),
       sizeof(FaultRecord),
   };
-  CHECK(static_cast<size_t>(count) == layout.size(), "%d of %zu numbers", count, layout.size());
   auto* numbers = reinterpret_cast<int64_t*>(target);
-  for (const size_t number : layout) *numbers++ = static_cast<int64_t>(number);
+  for (size_t i = 0; i < static_cast<size_t>(count); i++) {
+    numbers[i] = i < layout.size() ? static_cast<int64_t>(layout[i]) : -1;
+  }
 }
 
 const char* uringRefusalText() { return keep(uringRefusal()); }

@@ -34,6 +34,10 @@ class KvEngine {
   // OpenReason, as open().
   int32_t raiseEpoch(uint64_t epoch);
 
+  // Where this open has made the file: it is gone once the engine is closed. For an open of several
+  // ranks of which another has failed.
+  void discard();
+
   // Takes the leading records for which there is room and answers how many. A negative answer -n-1
   // means that record n is out of bounds and none was taken; kClosed, that the engine is not open.
   int32_t submit(const DownRecord* records, int32_t count);
@@ -76,6 +80,7 @@ int32_t engineOpen(int64_t engine, const char* directory, const char* nameSpace,
 const char* engineMessage(int64_t engine);
 int32_t engineError(int64_t engine);
 int32_t engineRaiseEpoch(int64_t engine, int64_t epoch);
+void engineDiscard(int64_t engine);
 int32_t engineSubmit(int64_t engine, int64_t records, int32_t count);
 int32_t enginePoll(int64_t engine, int64_t target, int32_t capacity);
 void engineAwait(int64_t engine, int64_t nanos);

@@ -242,6 +242,20 @@ TEST(CudaCopierTest, v50ALoadWaitsForTheLastUseOfItsBlock) {
   }
 }
 
+// F55: however late the bytes come, a copy is over only then.
+TEST(CudaCopierTest, f55ACopyIsOverOnlyWithItsEvent) {
+  for (int seed = 1; seed <= 10; seed++) {
+    EmulatedCuda cuda("micros=5000 seed=" + std::to_string(seed));
+    CudaTensors tensors(cuda, {4096}, 4);
+    CopierUnderTest copier(cuda, tensors.groups);
+    ASSERT_TRUE(copier.attach().ok());
+    tensors.write(1, pattern(4096, seed));
+    ASSERT_TRUE(copier.start(CopyDirection::kToHost, 1, 3).ok());
+    EXPECT_EQ(copier.reap(1), std::vector<uint32_t>{3});
+    EXPECT_EQ(copier.staged(3, 4096), pattern(4096, seed)) << "told before it was there";
+  }
+}
+
 // V64: what a copy needs is made before the first and never after.
 TEST(CudaCopierTest, v64EventsAreMadeBeforehandAndNothingIsMadeOnABlocksWay) {
   EmulatedCuda cuda("micros=0");

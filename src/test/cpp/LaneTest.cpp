@@ -182,10 +182,29 @@ TEST(LoadLaneTest, joinGivesUpWhileTheKernelOwnsMemory) {
   test.ring->awaitRequests(1);
   test.lane->close();
   EXPECT_FALSE(test.lane->join(1'000'000));
+  // Who opened it may take device memory back now.
+  std::fill_n(test.block(0), LoadTest::kPayload, uint8_t{0xee});
   test.ring->letGo();
+  EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kCancelled);
   // For the test only: the detached thread must be gone before its lane is.
-  EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kDone);
   test.lane->awaitOver();
+  EXPECT_EQ(test.block(0)[0], 0xee) << "written after the lane was given up";
+}
+
+TEST(StoreLaneTest, aLaneThatIsGivenUpReadsNoDeviceMemoryAndWritesNothing) {
+  StoreTest test;
+  test.copier->held = true;
+  ASSERT_TRUE(test.lane->open().ok());
+  test.submit(test.down(Operation::kStore, 0));
+  while (test.copier->starts == 0) std::this_thread::yield();
+  test.lane->close();
+  EXPECT_FALSE(test.lane->join(1'000'000));
+  EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kCancelled);
+  EXPECT_TRUE(test.ring->requests.empty());
+  // For the test only: the copy lets go, and so the detached thread ends.
+  test.copier->held = false;
+  test.lane->awaitOver();
+  EXPECT_TRUE(test.ring->requests.empty());
 }
 
 TEST(StoreLaneTest, aStoredBlockIsOnTheDiskWithItsChecksumAndAZeroTail) {

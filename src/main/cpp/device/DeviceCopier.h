@@ -75,6 +75,9 @@ class DeviceCopier {
   virtual Status reap(std::span<uint32_t> tokens, uint32_t& count) = 0;
   // Takes back a copy that has not begun because it waits for its event; false where it has.
   virtual bool withdraw(uint32_t token) = 0;
+  // Begins nothing any more, not even what start() has taken: device memory is the caller's again,
+  // but for what the device itself has begun.
+  virtual void quit() {}
   // Copies started and not yet reaped.
   virtual uint32_t pending() const = 0;
   // Whether `wake` will be called when one of these is complete; else reap() must be tried.

@@ -39,7 +39,18 @@ Status FaultyCopier::reap(std::span<uint32_t> tokens, uint32_t& count) {
   });
   count = 0;
   if (!status.ok()) return status;
-  return copier_->reap(tokens, count);
+  if (dropped_.empty()) return copier_->reap(tokens, count);
+  while (!dropped_.empty() && count < tokens.size()) {
+    tokens[count++] = dropped_.back();
+    dropped_.pop_back();
+  }
+  return Status::well();
+}
+
+void FaultyCopier::quit() {
+  for (const Late& late : late_) dropped_.push_back(late.request.token);
+  late_.clear();
+  copier_->quit();
 }
 
 bool FaultyCopier::withdraw(uint32_t token) {

@@ -27,8 +27,9 @@ class FaultyCopier final : public DeviceCopier {
   Status start(const CopyRequest& request) override;
   Status reap(std::span<uint32_t> tokens, uint32_t& count) override;
   bool withdraw(uint32_t token) override;
+  void quit() override;
   uint32_t pending() const override {
-    return copier_->pending() + static_cast<uint32_t>(late_.size());
+    return copier_->pending() + static_cast<uint32_t>(late_.size() + dropped_.size());
   }
 
  private:
@@ -42,6 +43,7 @@ class FaultyCopier final : public DeviceCopier {
   FaultDice dice_;
   Clock clock_;
   std::vector<Late> late_;
+  std::vector<uint32_t> dropped_;  // tokens of copies that will never be made
 };
 
 }  // namespace spillway

@@ -107,11 +107,27 @@ void Lane::close() {
 bool Lane::join(int64_t nanos) {
   if (!thread_.joinable()) return true;
   if (overFuture_.wait_for(std::chrono::nanoseconds(nanos)) != std::future_status::ready) {
+    giveUp();
     thread_.detach();
     return false;
   }
   thread_.join();
   return true;
+}
+
+// From here on device memory is the caller's: who opened the engine may unmap it now. One of the
+// two sides sees the other's word, so a copy that has begun is waited for and none begins any more.
+void Lane::giveUp() {
+  givenUp_.store(true);
+  parts_.ring->wake();
+  while (touchesDevice_.load()) std::this_thread::yield();
+}
+
+bool Lane::mayTouchDevice() {
+  touchesDevice_.store(true);
+  if (!givenUp_.load()) return true;
+  touchesDevice_.store(false);
+  return false;
 }
 
 void Lane::run() {
@@ -159,6 +175,7 @@ void Lane::step() {
     refuseWaiting(Outcome::kCancelled);
   }
   expireDue();
+  if (givenUp_.load() && !quit_) abandonAll();
   if (broken() || closing_.load()) withdrawCopies();
   if (reported_ != before) wakePoller();  // the lane may be about to sleep
   if (!broken()) {
@@ -225,6 +242,15 @@ void Lane::abandon(BlockTransfer& transfer, Outcome outcome) {
   transfer.abandon(outcome, stage, 0);
   counters_.ended.fetch_add(1, std::memory_order_relaxed);
   report(transfer.ended(now()));
+}
+
+// Nobody waits for them any more; what kernel or device still hold is kept until they let go.
+void Lane::abandonAll() {
+  for (BlockTransfer& transfer : transfers_) {
+    if (!transfer.isOver() && !transfer.isAbandoned()) abandon(transfer, Outcome::kCancelled);
+  }
+  parts_.copier->quit();
+  quit_ = true;
 }
 
 void Lane::forget(BlockTransfer& transfer) {
@@ -363,6 +389,7 @@ void Lane::enter(bool work) {
 // it in the other order, so one of the two sees the other. With a full ring or no free slot a
 // submission could not be acted on, so nobody need wake the lane for it.
 bool Lane::mayWait() {
+  if (!commands_.empty()) return false;
   if (inFlight_ == parts_.queueDepth || staging_.freeCount() == 0) return true;
   sleeping_.exchange(true, std::memory_order_acq_rel);
   return down_.empty() && commands_.empty() && !finished();
@@ -375,6 +402,7 @@ uint32_t Lane::waitCount() const {
 
 // Negative: until something completes or somebody calls.
 int64_t Lane::waitNanos() const {
+  if (givenUp_.load()) return kBrokenWaitNanos;
   int64_t nanos = -1;
   const auto bound = [&](int64_t limit) { nanos = nanos < 0 ? limit : std::min(nanos, limit); };
   if (waitCount() > 1) bound(kFullWaitNanos);
@@ -469,6 +497,7 @@ void Lane::retryLater(BlockTransfer& transfer) {
 void Lane::startCopy(BlockTransfer& transfer, CopyDirection direction) {
   CHECK(!transfer.inFlight && !transfer.copying, "ticket %lu is in use",
         static_cast<unsigned long>(transfer.record.ticket));
+  if (!mayTouchDevice()) return abandon(transfer, Outcome::kCancelled);
   transfer.copyStartedAt = now();
   const DownRecord& record = transfer.record;
   const Status status = parts_.copier->start(
@@ -478,14 +507,16 @@ void Lane::startCopy(BlockTransfer& transfer, CopyDirection direction) {
        transfer.data,
        {record.eventAddress, record.eventValue, static_cast<CopyEventKind>(record.eventKind)},
        transfer.slot.index});
+  touchesDevice_.store(false);
   transfer.copying = status.ok();
   if (!status.ok()) parts_.failure->set(status);
 }
 
 void Lane::reapCopies() {
-  if (parts_.copier->pending() == 0) return;
+  if (parts_.copier->pending() == 0 || (!quit_ && !mayTouchDevice())) return;
   uint32_t count = 0;
   const Status status = parts_.copier->reap(copied_, count);
+  touchesDevice_.store(false);
   for (uint32_t i = 0; i < count; i++) {
     CHECK(copied_[i] < transfers_.size(), "token %u of %zu", copied_[i], transfers_.size());
     BlockTransfer& transfer = transfers_[copied_[i]];

@@ -75,7 +75,8 @@ class Lane {
   // Asks the thread to cancel what has not started, to finish what has, and to end.
   void close();
   // Waits for that; false when the kernel or the device still owns memory after `nanos`. Then the
-  // thread, and all it may still touch, must be left alone for ever.
+  // thread, and all it may still touch, must be left alone for ever; device memory it touches no
+  // more.
   bool join(int64_t nanos);
   // Waits without a bound for a thread that join() gave up.
   void awaitOver() const { overFuture_.wait(); }
@@ -141,6 +142,9 @@ class Lane {
     int64_t acceptedAt = 0;
   };
 
+  void giveUp();
+  bool mayTouchDevice();
+  void abandonAll();
   void run();
   Status startUp();
   void step();
@@ -200,6 +204,9 @@ class Lane {
 
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> closing_{false};
+  std::atomic<bool> givenUp_{false};
+  std::atomic<bool> touchesDevice_{false};
+  bool quit_ = false;  // the lane's own: it has seen that it was given up
   LaneCounters counters_;
   std::promise<Status> started_;
   std::promise<void> over_;

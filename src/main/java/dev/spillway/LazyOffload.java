@@ -33,7 +33,7 @@ public final class LazyOffload {
   private final BitSet copying = new BitSet();
   private long[] storedHigh = new long[64]; // what each device block held when it was stored
   private long[] storedLow = new long[64];
-  private final BitSet stored = new BitSet();
+  private final BitSet failed = new BitSet(); // the disk would not have them
   private int[] run = new int[16];
 
   /**
@@ -91,7 +91,8 @@ public final class LazyOffload {
 
   private boolean isCovered(int block, BlockKeys prefix, int position) {
     return copying.get(block)
-        || (stored.get(block)
+        || spillway.isKnown(group, prefix.high(position), prefix.low(position))
+        || (failed.get(block)
             && storedHigh[block] == prefix.high(position)
             && storedLow[block] == prefix.low(position));
   }
@@ -119,7 +120,7 @@ public final class LazyOffload {
     for (int i = 0; i < blocks.length; i++) {
       // One that the disk failed is given up; one that only came at a bad time is not.
       var outcome = result.outcome(i);
-      stored.set(blocks[i], outcome.isWell() || outcome.isOfDisk());
+      failed.set(blocks[i], outcome.isOfDisk());
     }
     // How it ended is one moment, when its block may be given away another.
     var unused =
@@ -140,6 +141,6 @@ public final class LazyOffload {
 
   /** Forgets what it has covered, as {@link Spillway#reset} has. */
   public void reset() {
-    stored.clear();
+    failed.clear();
   }
 }

@@ -86,6 +86,11 @@ final class LocalRank implements Rank {
   }
 
   @Override
+  public void discard() {
+    engine.discard();
+  }
+
+  @Override
   public void send(TransferPlan plan) {
     worker.offer(plan);
   }

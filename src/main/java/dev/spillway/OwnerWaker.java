@@ -13,10 +13,14 @@ final class OwnerWaker {
   /** Sleeps up to the bound, unless there is something; the owner's thread. */
   void sleep(Duration bound, BooleanSupplier something) {
     sleeper = Thread.currentThread();
+    boolean interrupted = Thread.interrupted(); // which would make every sleep a short one
     if (!something.getAsBoolean()) {
       LockSupport.parkNanos(this, bound.toNanos());
     }
     sleeper = null;
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
   }
 
   /** Any thread, after it has put something where the owner looks. */

@@ -57,6 +57,9 @@ interface Rank extends AutoCloseable {
    */
   boolean drain(Duration bound, Consumer<RankReport> target);
 
+  /** Its file, where this open has made it, is gone after close: the open has failed. */
+  default void discard() {}
+
   @Override
   void close();
 }

@@ -5,6 +5,7 @@ import dev.spillway.block.TransferPlan;
 import dev.spillway.engine.EngineMode;
 import dev.spillway.engine.EngineStats;
 import dev.spillway.engine.NativeEngine;
+import dev.spillway.ledger.TransferLedger;
 import dev.spillway.rank.RankChannel;
 import dev.spillway.worker.TransferWorker;
 import dev.spillway.worker.WorkerThread;
@@ -12,6 +13,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.ByteChannel;
 import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -27,7 +29,8 @@ import org.slf4j.LoggerFactory;
  * }
  * </pre>
  *
- * <p>{@link #serve} is for one thread, once; {@link #stepDone} and {@link #stats} are for any.
+ * <p>{@link #serve} is for one thread, once; {@link #stepDone}, {@link #stats} and {@link #close}
+ * are for any.
  */
 public final class RankWorker implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(RankWorker.class);
@@ -39,6 +42,11 @@ public final class RankWorker implements AutoCloseable {
   private volatile @Nullable String gone; // why the scheduler sends nothing any more
   private volatile boolean byeHeard;
   private volatile long heardAt;
+  private final CountDownLatch over = new CountDownLatch(1);
+  private volatile @Nullable TransferWorker toWake;
+  private volatile @Nullable ByteChannel toClose;
+  private boolean begun;
+  private volatile boolean closed;
   private boolean drained;
 
   private RankWorker(NativeEngine engine, RankHello hello, SpillwayConfig config) {
@@ -78,7 +86,23 @@ public final class RankWorker implements AutoCloseable {
    * @throws IOException where the scheduler went without a word, or is none
    */
   public void serve(ByteChannel channel) throws IOException {
+    synchronized (this) {
+      if (begun || closed) {
+        throw new IllegalStateException(
+            closed ? "this worker is closed" : "this worker serves, or has served, a scheduler");
+      }
+      begun = true;
+    }
     try (var link = new RankChannel(channel)) {
+      toClose = channel;
+      serve(link);
+    } finally {
+      over.countDown();
+    }
+  }
+
+  private void serve(RankChannel link) throws IOException {
+    try (link) {
       link.send(RankChannel.Kind.HELLO, RankChannel.hello(hello, engine.mode().lines()));
       if (link.receive() != RankChannel.Kind.WELCOME) {
         throw new IOException("a scheduler that does not say welcome");
@@ -96,6 +120,7 @@ public final class RankWorker implements AutoCloseable {
                 .formatted(blocksMax, config.blocksInFlightMax()));
       }
       var served = new TransferWorker(engine, hello.rank(), (int) plansMax);
+      toWake = served;
       link.send(RankChannel.Kind.READY, RankChannel.buffer(0));
       LOG.info("rank {} of {} serves a scheduler", hello.rank(), hello.rankCount());
       serve(link, served, lease);
@@ -134,7 +159,7 @@ public final class RankWorker implements AutoCloseable {
           closeWait);
     }
     if (!bye) {
-      throw new IOException("the scheduler is gone: " + gone);
+      throw new IOException(closed ? "this worker was closed" : "the scheduler is gone: " + gone);
     }
     while (served.doWork() > 0 || served.hasReports()) {
       sendReports(link, served);
@@ -205,7 +230,7 @@ public final class RankWorker implements AutoCloseable {
         }
       }
     } catch (IOException | RuntimeException e) {
-      gone = String.valueOf(e.getMessage());
+      gone = e.getMessage() == null ? e.getClass().getSimpleName() : e.getMessage();
     }
     served.wake();
   }
@@ -213,7 +238,11 @@ public final class RankWorker implements AutoCloseable {
   /** What comes over a channel is checked before it reaches native code. */
   private TransferPlan checked(TransferPlan plan) throws IOException {
     var counts = hello.slotCounts();
-    boolean right = plan.group() >= 0 && plan.group() < counts.size();
+    long place = plan.transferId() & TransferPlan.PLACE_MASK;
+    boolean right =
+        plan.group() >= 0
+            && plan.group() < counts.size()
+            && place < TransferLedger.transfersMax(config.blocksInFlightMax());
     for (int i = 0; right && i < plan.size(); i++) {
       right = plan.slot(i) >= 0 && plan.slot(i) < counts.get(plan.group());
       right &= plan.position(i) >= 0 && plan.deviceBlock(i) >= 0;
@@ -234,6 +263,7 @@ public final class RankWorker implements AutoCloseable {
    * waits for {@link dev.spillway.block.DeviceEvent#ofStep} goes on.
    */
   public void stepDone(long step) {
+    Spillway.checkStep(step);
     engine.stepDone(step);
   }
 
@@ -245,8 +275,50 @@ public final class RankWorker implements AutoCloseable {
     return engine.stats();
   }
 
+  /**
+   * Releases the file. While {@link #serve} runs, it is ended first: what has begun is finished,
+   * and the scheduler sees a rank that is gone.
+   */
   @Override
   public void close() {
+    boolean serves;
+    synchronized (this) {
+      serves = begun && !closed;
+      closed = true;
+    }
+    if (serves) {
+      stopServing();
+    }
     engine.close();
+  }
+
+  private void stopServing() {
+    gone = "this worker was closed";
+    var served = toWake;
+    if (served != null) {
+      served.wake();
+    } else if (toClose != null) {
+      closeQuietly(toClose); // it still waits for a first word
+    }
+    boolean interrupted = Thread.interrupted();
+    while (true) {
+      try {
+        over.await();
+        break;
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private static void closeQuietly(ByteChannel channel) {
+    try {
+      channel.close();
+    } catch (IOException e) {
+      LOG.debug("the channel to the scheduler could not be closed", e);
+    }
   }
 }

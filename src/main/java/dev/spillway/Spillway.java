@@ -24,8 +24,12 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -46,6 +50,7 @@ public final class Spillway implements AutoCloseable {
   public static final int NULL_BLOCK = TransferLedger.NULL_BLOCK;
 
   private static final Duration SLEEP_MAX = Duration.ofHours(1);
+  private static final Duration BOUND_MAX = Duration.ofDays(1);
   private static final Duration IDLE_WAIT_MAX = Duration.ofDays(365);
 
   private final List<Rank> ranks;
@@ -64,6 +69,7 @@ public final class Spillway implements AutoCloseable {
 
   private volatile @Nullable Thread owner;
   private boolean closed;
+  private int lostToSay = 1;
   private long lookups;
   private long lookupBlocks;
   private long hitBlocks;
@@ -147,6 +153,7 @@ public final class Spillway implements AutoCloseable {
       spillway.logMode();
       return spillway;
     } catch (RuntimeException | Error e) {
+      ranks.forEach(Rank::discard);
       ranks.forEach(Rank::close);
       config.channels().forEach(Spillway::closeQuietly);
       throw e;
@@ -217,7 +224,7 @@ public final class Spillway implements AutoCloseable {
    */
   public CompletableFuture<TransferResult> store(
       int group, BlockKeys keys, int from, int[] deviceBlocks, DeviceEvent event) {
-    return store(TransferLedger.NO_REQUEST, group, keys, from, deviceBlocks, event);
+    return begin(TransferLedger.NO_REQUEST, group, keys, from, deviceBlocks, event);
   }
 
   /**
@@ -227,6 +234,12 @@ public final class Spillway implements AutoCloseable {
    * @param request the caller's number for it, not 0
    */
   public CompletableFuture<TransferResult> store(
+      long request, int group, BlockKeys keys, int from, int[] deviceBlocks, DeviceEvent event) {
+    checkRequest(request);
+    return begin(request, group, keys, from, deviceBlocks, event);
+  }
+
+  private CompletableFuture<TransferResult> begin(
       long request, int group, BlockKeys keys, int from, int[] deviceBlocks, DeviceEvent event) {
     checkEvent(event);
     checkOwner();
@@ -310,6 +323,14 @@ public final class Spillway implements AutoCloseable {
           "keys of %d groups from token %d; those of %d groups from 0 on would be right"
               .formatted(keys.size(), fromTokens, mode.slotCounts().size()));
     }
+    for (int group = 0; group < keys.size(); group++) {
+      if (keys.get(group).size() < rule.blocksOf(group, fromTokens)) {
+        throw new IllegalArgumentException(
+            "%d keys of group %d for a prefix from token %d on; at least %d would be right"
+                .formatted(
+                    keys.get(group).size(), group, fromTokens, rule.blocksOf(group, fromTokens)));
+      }
+    }
     boolean aligned = fromTokens % rule.unitTokens() == 0;
     int until = aligned ? Math.max(fromTokens, untilTokens) : fromTokens;
     var lease = PrefixLease.take(index, rule, keys, fromTokens, until);
@@ -332,8 +353,8 @@ public final class Spillway implements AutoCloseable {
    * @param request the caller's number for it, by which it can be drained or aborted; 0 for none
    * @param deviceBlocks where to, for each group as many as its lease has
    * @param event after which they may be overwritten
-   * @param bound after which a block that has not ended is {@code EXPIRED}; zero for none but that
-   *     of every operation
+   * @param bound after which a block that has not ended is {@code EXPIRED}, one day at most; zero
+   *     for none but that of every operation
    * @param policy what is to become of the request if a block fails; asked where one does
    * @return what failed, by group and block, and the longest prefix that is valid in every group;
    *     never exceptionally: where the policy throws, the request fails
@@ -347,15 +368,22 @@ public final class Spillway implements AutoCloseable {
       LoadFailurePolicy policy) {
     checkEvent(event);
     Objects.requireNonNull(policy, "policy; LoadFailurePolicy.fail() is the default elsewhere");
+    if (bound.isNegative() || bound.compareTo(BOUND_MAX) > 0) {
+      throw new IllegalArgumentException("bound is " + bound + "; zero to one day would be right");
+    }
     checkOwner();
     checkEngine();
     var leases = lease.groups();
     for (int group = 0; group < leases.size(); group++) {
-      if (deviceBlocks.size() != leases.size()
-          || deviceBlocks.get(group).length != leases.get(group).size()) {
+      if (deviceBlocks.size() != leases.size()) {
         throw new IllegalArgumentException(
-            "device blocks for %d groups, of which group %d needs %d"
-                .formatted(deviceBlocks.size(), group, leases.get(group).size()));
+            "device blocks for %d groups; those of %d groups would be right"
+                .formatted(deviceBlocks.size(), leases.size()));
+      }
+      if (deviceBlocks.get(group).length != leases.get(group).size()) {
+        throw new IllegalArgumentException(
+            "%d device blocks for group %d; %d would be right"
+                .formatted(deviceBlocks.get(group).length, group, leases.get(group).size()));
       }
       ledger.checkForLoad(leases.get(group), deviceBlocks.get(group));
     }
@@ -395,8 +423,8 @@ public final class Spillway implements AutoCloseable {
   private static boolean fails(LoadFailurePolicy policy, LoadResult result) {
     try {
       return policy.decide(result.causes(), result.validTokens(), result.askedTokens())
-          == LoadFailurePolicy.Decision.FAIL;
-    } catch (RuntimeException e) {
+          != LoadFailurePolicy.Decision.RECOMPUTE;
+    } catch (RuntimeException | Error e) { // it is the user's code
       LOG.error("a load failure policy has thrown; its request fails", e);
       return true;
     }
@@ -410,6 +438,7 @@ public final class Spillway implements AutoCloseable {
    *     device blocks: only then may they be reused
    */
   public CompletableFuture<Void> abort(long request) {
+    checkRequest(request);
     checkOwner();
     checkOpen();
     var quiet = ledger.abort(request);
@@ -423,6 +452,9 @@ public final class Spillway implements AutoCloseable {
    * blocks are copied.
    */
   public CompletableFuture<Void> drain(long... requests) {
+    for (long request : requests) {
+      checkRequest(request);
+    }
     checkOwner();
     checkOpen();
     var quiet = ledger.drain(requests);
@@ -448,8 +480,11 @@ public final class Spillway implements AutoCloseable {
    * Announces the end of a step of the computation, and of all before it, on the devices of this
    * process: what waits for {@link DeviceEvent#ofStep} goes on. Ranks in other processes have
    * {@link RankWorker#stepDone}. Any thread.
+   *
+   * @param step counted up by the caller, at least 1
    */
   public void stepDone(long step) {
+    checkStep(step);
     ranks.forEach(rank -> rank.stepDone(step));
   }
 
@@ -476,18 +511,31 @@ public final class Spillway implements AutoCloseable {
   }
 
   /**
-   * Polls until a result of this Spillway is there, and answers it.
+   * Polls until a result of this Spillway, a fence, or what follows from one, is there, and answers
+   * it.
    *
    * @throws IllegalStateException where nothing is in flight that could bring it
    */
-  public TransferResult await(CompletionStage<TransferResult> result) {
+  public <T> T await(CompletionStage<T> result) {
     var future = result.toCompletableFuture();
     while (!future.isDone()) {
-      if (poll(SLEEP_MAX) == 0 && ledger.isIdle() && !future.isDone()) {
+      if (poll(SLEEP_MAX) == 0 && ledger.isIdle() && !comesFromElsewhere(future)) {
         throw new IllegalStateException("nothing is in flight; the result is not this Spillway's");
       }
     }
     return future.join();
+  }
+
+  /** What follows from a result may be the work of another thread, which gets a second for it. */
+  private static boolean comesFromElsewhere(CompletableFuture<?> future) {
+    try {
+      future.get(1, TimeUnit.SECONDS);
+      return true;
+    } catch (TimeoutException | InterruptedException e) {
+      return future.isDone();
+    } catch (ExecutionException | CancellationException e) {
+      return true; // join will say so
+    }
   }
 
   /**
@@ -524,6 +572,7 @@ public final class Spillway implements AutoCloseable {
         index.forgottenLeaseCount(),
         index.freeCount(),
         index.retiredCount(),
+        index.lostCount(),
         index.probedBackCount(),
         index.evictions(),
         ledger.blocksInFlight(),
@@ -602,6 +651,9 @@ public final class Spillway implements AutoCloseable {
       }
     }
     int completed = ledger.finish();
+    if (closed) {
+      return completed; // in answer to a result
+    }
     int forgotten = index.releaseForgottenLeases();
     if (forgotten > 0) {
       LOG.warn("{} leases were never closed; what they held is let go", forgotten);
@@ -609,7 +661,21 @@ public final class Spillway implements AutoCloseable {
     if (ledger.probeRetired() > 0) {
       drive();
     }
+    sayWhatIsLost();
     return completed;
+  }
+
+  /** Slots that are out for good, when there is a first and whenever they have doubled. */
+  private void sayWhatIsLost() {
+    int lost = index.lostCount();
+    if (lost >= lostToSay) {
+      lostToSay = 2 * lost;
+      LOG.warn(
+          "{} slots have failed {} times and are out of service until the next open; {} are left",
+          lost,
+          BlockIndex.RETIREMENTS_MAX,
+          index.slotCount() - lost);
+    }
   }
 
   private void sleep(Duration bound) {
@@ -676,6 +742,24 @@ public final class Spillway implements AutoCloseable {
     }
   }
 
+  private static void checkRequest(long request) {
+    if (request == TransferLedger.NO_REQUEST) {
+      throw new IllegalArgumentException(
+          "request 0, which stands for none; any other number would be right");
+    }
+  }
+
+  static void checkStep(long step) {
+    if (step < 1) {
+      throw new IllegalArgumentException("step " + step + "; at least 1 would be right");
+    }
+  }
+
+  /** Whether a block is stored or being stored: for whoever would store it. */
+  boolean isKnown(int group, long high, long low) {
+    return index.findAny(group, high, low) >= 0;
+  }
+
   private void checkRange(int group, BlockKeys keys, int from, int count) {
     int groups = mode.slotCounts().size();
     if (group < 0 || group >= groups) {
@@ -684,7 +768,12 @@ public final class Spillway implements AutoCloseable {
     }
     if (from < 0 || count > TransferPlan.BLOCKS_MAX || from > keys.size() - count) {
       throw new IllegalArgumentException(
-          "%d blocks from position %d of a prefix of %d".formatted(count, from, keys.size()));
+          "%d blocks from position %d of a prefix of %d keys; up to %d from there would be right"
+              .formatted(
+                  count,
+                  from,
+                  keys.size(),
+                  Math.max(0, Math.min(TransferPlan.BLOCKS_MAX, keys.size() - from))));
     }
   }
 

@@ -20,6 +20,7 @@ import java.util.Map;
  * @param forgottenLeases leases that nobody closed, which poll did once the collector found them
  * @param freeSlots slots on disk that are free now
  * @param retiredSlots slots that are not handed out again
+ * @param lostSlots those of them that are not tried again before the next open
  * @param probedBackSlots slots that trials have brought back into service
  * @param evictions entries that gave way to others
  * @param blocksInFlight blocks submitted and not yet over
@@ -44,6 +45,7 @@ public record SpillwayStats(
     long forgottenLeases,
     int freeSlots,
     int retiredSlots,
+    int lostSlots,
     int probedBackSlots,
     long evictions,
     int blocksInFlight,

@@ -141,4 +141,21 @@ class LazyOffloadTest {
       assertThat(test.holds(23, 4)).isTrue();
     }
   }
+
+  /** What another store has evicted from disk is not covered any more. */
+  @Test
+  void aBlockThatIsEvictedFromDiskIsStoredAgain() {
+    try (var test = SpillwayFixture.small(directory, builder -> builder.capacityBytes(4 * 16384))) {
+      var lazy = new LazyOffload(test.spillway, 0, 8);
+      for (int i = 0; i < 4; i++) {
+        test.fill(10 + i, 1 + i);
+        queue.add(new Free(10 + i, keys(1, 4), i));
+      }
+      assertThat(settle(test, lazy, shown)).isEqualTo(4);
+      test.store(101, 0, 4);
+      assertThat(test.hits(1, 4)).isZero();
+      assertThat(settle(test, lazy, shown)).isEqualTo(4);
+      assertThat(test.hits(1, 4)).isEqualTo(4);
+    }
+  }
 }

@@ -453,4 +453,38 @@ class RanksTest {
       assertThat(alone.piece(0, 0, 11).getLong(8000)).isEqualTo(3003);
     }
   }
+
+  /** A worker is closed by another thread, as a shutdown hook does. */
+  @Test
+  void aWorkerThatIsClosedElsewhereEndsServing() throws Exception {
+    try (var memory = HostDevice.allocate(LAYOUT, BLOCKS)) {
+      var worker = RankWorker.open(config(directory, memory).build(), 1, 2);
+      var ours = SocketChannel.open(UnixDomainSocketAddress.of(directory.resolve("ranks")));
+      var served = serve(worker, ours);
+      var spillway = Spillway.open(config(directory, device).addRank(server.accept()).build());
+      store(spillway, 1, 4);
+      worker.close();
+      assertThat(served.get(10, TimeUnit.SECONDS)).as("with a word").isFalse();
+      worker.close();
+      assertThatThrownBy(() -> worker.serve(ours)).hasMessage("this worker is closed");
+      var result = spillway.await(spillway.store(keys(21, 2), 0, range(8, 2)));
+      assertThat(result.faults()).hasSize(2);
+      spillway.close();
+    }
+  }
+
+  /** One that waits for its scheduler's first word is closed as well. */
+  @Test
+  void aWorkerThatHearsNothingCanBeClosed() throws Exception {
+    try (var memory = HostDevice.allocate(LAYOUT, BLOCKS)) {
+      var worker = RankWorker.open(config(directory, memory).build(), 1, 2);
+      var ours = SocketChannel.open(UnixDomainSocketAddress.of(directory.resolve("ranks")));
+      var served = serve(worker, ours);
+      var theirs = server.accept();
+      TimeUnit.MILLISECONDS.sleep(50); // it may or may not have said hello
+      worker.close();
+      assertThat(served.get(10, TimeUnit.SECONDS)).isFalse();
+      theirs.close();
+    }
+  }
 }

@@ -573,14 +573,22 @@ class SchedulerTest {
   }
 
   /** The user's own code may be wrong too; then the one request fails and is told so. */
-  @Test
-  void aPolicyThatThrowsFailsItsRequestAndNoOther() {
+  @ParameterizedTest
+  @ValueSource(strings = {"throws", "fails an assertion", "answers null"})
+  @SuppressWarnings("NullAway") // as a caller without it may do
+  void aPolicyThatThrowsFailsItsRequestAndNoOther(String how) {
     try (var test = open()) {
       test.store(1, 0, 2);
       damage(test, 0, 1);
       LoadFailurePolicy broken =
           (causes, valid, asked) -> {
-            throw new IllegalStateException("a fault of the user's");
+            switch (how) {
+              case "throws" -> throw new IllegalStateException("a fault of the user's");
+              case "answers null" -> {
+                return null;
+              }
+              default -> throw new AssertionError("a fault of the user's");
+            }
           };
       try (var lease = lookup(test, 1, 2)) {
         var result = await(test, begin(test, 1, lease, 10, broken));

@@ -11,10 +11,13 @@ import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.DeviceEvent;
 import dev.spillway.block.KvLayout;
 import dev.spillway.block.TransferResult;
+import dev.spillway.device.HostDevice;
 import dev.spillway.engine.EngineOptions.EngineKind;
+import dev.spillway.engine.FaultSpec;
 import dev.spillway.engine.NativeMemory;
 import dev.spillway.engine.OpenRefusedException;
 import dev.spillway.engine.OpenRefusedException.Reason;
+import dev.spillway.policy.LoadFailurePolicy;
 import dev.spillway.testing.SpillwayFixture;
 import dev.spillway.testing.TestDevices;
 import java.io.IOException;
@@ -185,7 +188,8 @@ class SpillwayTest {
           .isInstanceOf(IllegalArgumentException.class)
           .hasMessage("device block 32 at position 1; group 0 has blocks 0 to 31");
       assertThatThrownBy(() -> test.spillway.store(keys(1, 2), 1, new int[] {0, 1}))
-          .hasMessage("2 blocks from position 1 of a prefix of 2");
+          .hasMessage(
+              "2 blocks from position 1 of a prefix of 2 keys; up to 1 from there would be right");
       assertThatThrownBy(
               () -> test.spillway.store(1, keys(1, 1), 0, new int[] {0}, DeviceEvent.NOW))
           .hasMessage("group 1; 0 to 0 are known");
@@ -511,6 +515,136 @@ class SpillwayTest {
       assertThat((double) load.enters() / load.ended())
           .as("system calls a block: %s", load)
           .isLessThan(test.spillway.stats().mode().kind().equals("uring") ? 0.25 : 1.0);
+    }
+  }
+
+  /** Shows: F39: an answer that begins a transfer gets its result at another poll. */
+  @Test
+  void aCallbackThatStoresAgainDoesNotHoldThePoll() {
+    try (var test = SpillwayFixture.small(directory, builder -> builder.blocksInFlightMax(2))) {
+      var tries = new java.util.concurrent.atomic.AtomicInteger();
+      for (int i = 0; i < 8; i++) {
+        storeUntilTaken(test, i, tries);
+      }
+      test.spillway.poll();
+      assertThat(tries.get()).as("each at most once a poll").isLessThanOrEqualTo(16);
+      assertThat(test.spillway.awaitIdle(Duration.ofSeconds(20))).isTrue();
+      assertThat(test.spillway.stats().storedBlocks()).isEqualTo(8);
+    }
+  }
+
+  private static void storeUntilTaken(
+      SpillwayFixture test, int block, java.util.concurrent.atomic.AtomicInteger tries) {
+    tries.incrementAndGet();
+    var unused =
+        test.spillway
+            .store(keys(100 + block, 1), 0, range(block, 1))
+            .thenAccept(
+                result -> {
+                  if (result.outcome(0) == BlockOutcome.REJECTED) {
+                    storeUntilTaken(test, block, tries);
+                  }
+                });
+  }
+
+  /** A number that means none, a bound that means nothing: refused with what would be right. */
+  @Test
+  void argumentsThatMeanNothingAreRefusedAndNothingChanges() {
+    try (var test = SpillwayFixture.small(directory)) {
+      var spillway = test.spillway;
+      assertThatThrownBy(() -> spillway.store(0, 0, keys(1, 1), 0, range(0, 1), DeviceEvent.NOW))
+          .hasMessage("request 0, which stands for none; any other number would be right");
+      assertThatThrownBy(() -> spillway.abort(0)).hasMessageContaining("request 0");
+      assertThatThrownBy(() -> spillway.drain(3, 0)).hasMessageContaining("request 0");
+      assertThatThrownBy(() -> spillway.stepDone(-1)).hasMessageContaining("step -1; at least 1");
+      assertThatThrownBy(() -> spillway.lookup(List.of(keys(1, 1)), 32, 64))
+          .hasMessageContaining("1 keys of group 0 for a prefix from token 32 on; at least 2");
+      test.store(1, 0, 1);
+      try (var lease = spillway.lookup(List.of(keys(1, 1)), 0, 16)) {
+        for (var bound : List.of(Duration.ofDays(400), Duration.ofSeconds(-1))) {
+          assertThatThrownBy(
+                  () ->
+                      spillway.load(
+                          1,
+                          lease,
+                          List.of(range(5, 1)),
+                          DeviceEvent.NOW,
+                          bound,
+                          LoadFailurePolicy.fail()))
+              .hasMessageContaining("zero to one day would be right");
+        }
+        var load =
+            spillway.load(
+                1,
+                lease,
+                List.of(range(5, 1)),
+                DeviceEvent.NOW,
+                Duration.ofDays(1),
+                LoadFailurePolicy.fail());
+        assertThat(spillway.await(load).isWell()).isTrue();
+      }
+      assertThat(spillway.stats().openLeases()).isZero();
+      assertThat(spillway.await(spillway.abort(9))).isNull();
+    }
+  }
+
+  /** Shows: V207: a close in answer to a result ends the poll that told it. */
+  @Test
+  void closeFromACallbackEndsThePoll() {
+    var faults = FaultSpec.parse("write-eio=100%", 1);
+    var test =
+        SpillwayFixture.small(
+            directory, builder -> builder.faults(faults).probeInterval(Duration.ZERO));
+    var closed = test.spillway.store(keys(1, 4), 0, range(0, 4)).thenRun(test.spillway::close);
+    long until = System.nanoTime() + 10_000_000_000L;
+    while (!closed.isDone() && System.nanoTime() < until) {
+      test.spillway.poll();
+    }
+    assertThat(closed).isCompleted();
+    test.device.close();
+  }
+
+  /** Shows: F1: where one rank cannot open, the files that the others have made go again. */
+  @Test
+  void anOpenThatFailsLeavesNoRanksFileBehind() throws IOException {
+    var foreign = directory.resolve("rank-1-of-2.blocks");
+    Files.writeString(foreign, "not ours".repeat(1000));
+    var layout = KvLayout.ofBlockBytes(16384, 16);
+    try (var one = HostDevice.allocate(layout, 4);
+        var other = HostDevice.allocate(layout, 4)) {
+      var config =
+          SpillwayConfig.builder(directory, one).addRank(other).capacityBytes(1 << 20).build();
+      assertThatThrownBy(() -> Spillway.open(config)).isInstanceOf(OpenRefusedException.class);
+    }
+    assertThat(directory.resolve("rank-0-of-2.blocks")).doesNotExist();
+    assertThat(foreign).exists();
+  }
+
+  /** What follows from a result on another thread is awaited too. */
+  @Test
+  void whatFollowsOnAnotherThreadIsAwaited() {
+    try (var test = SpillwayFixture.small(directory)) {
+      var moved =
+          test.spillway
+              .store(keys(1, 2), 0, range(0, 2))
+              .thenApplyAsync(result -> result.moved() + 40);
+      assertThat(test.spillway.await(moved)).isEqualTo(42);
+    }
+  }
+
+  /** Shows: F25: slots that fail again and again are counted as lost. */
+  @Test
+  void slotsThatAreOutForGoodAreCounted() {
+    var faults = FaultSpec.parse("read-eio=100%", 1);
+    try (var test =
+        SpillwayFixture.small(
+            directory,
+            builder -> builder.faults(faults).capacityBytes(16384).probeInterval(Duration.ZERO))) {
+      assertThat(test.spillway.stats().lostSlots()).isZero();
+      test.store(1, 0, 1);
+      test.load(1, 1, 5);
+      assertThat(test.spillway.stats().retiredSlots()).isEqualTo(1);
+      assertThat(test.spillway.stats().lostSlots()).as("it is tried first").isZero();
     }
   }
 }

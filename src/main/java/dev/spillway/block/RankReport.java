@@ -112,6 +112,9 @@ public final class RankReport {
       int told = source.getInt();
       int outcome = source.get();
       int stage = source.get();
+      if (position < 0) {
+        throw new IllegalArgumentException("a report of position " + position);
+      }
       if (outcome < 0 || outcome >= OUTCOMES.length || stage < 0 || stage >= STAGES.length) {
         throw new IllegalArgumentException(
             "a report with outcome %d and stage %d".formatted(outcome, stage));

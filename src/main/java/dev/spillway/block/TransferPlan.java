@@ -19,7 +19,7 @@ public final class TransferPlan {
   public static final long PLACE_MASK = (1L << PLACE_BITS) - 1;
   public static final int BLOCKS_MAX = 1 << INDEX_BITS;
 
-  private static final int HEAD_BYTES = 44;
+  private static final int HEAD_BYTES = 40;
   private static final int BLOCK_BYTES = 28;
   private static final Operation[] OPERATIONS = Operation.values();
 

@@ -1,5 +1,6 @@
 package dev.spillway.cli;
 
+import dev.spillway.EngineFailedException;
 import dev.spillway.Spillway;
 import dev.spillway.SpillwayConfig;
 import dev.spillway.block.BlockKey;
@@ -60,6 +61,7 @@ final class Replay {
   }
 
   private static final Duration IDLE = Duration.ofMillis(100);
+  private static final Duration QUIET_WAIT = Duration.ofSeconds(60);
   private static final long DEVICE_BYTES_MAX = 4L << 30;
 
   private final Settings settings;
@@ -139,21 +141,31 @@ final class Replay {
     long startedAt = System.nanoTime();
     var running = new ArrayList<ReplayRequest>();
     int next = 0;
-    while (next < requests.size() || !running.isEmpty()) {
-      int started = startRequests(context, running, next, startedAt);
-      next += started;
-      boolean stepped = step(running);
-      if (spillway.poll() == 0 && !stepped && started == 0) {
-        spillway.poll(IDLE);
+    String failure = "";
+    try {
+      while (next < requests.size() || !running.isEmpty()) {
+        int started = startRequests(context, running, next, startedAt);
+        next += started;
+        boolean stepped = step(running);
+        if (spillway.poll() == 0 && !stepped && started == 0) {
+          spillway.poll(IDLE);
+        }
+        if (progress.isDue()) {
+          progress.show(tally, spillway.stats());
+        }
       }
-      if (progress.isDue()) {
-        progress.show(tally, spillway.stats());
-      }
+    } catch (EngineFailedException e) {
+      failure = String.valueOf(e.getMessage());
     }
     double wallSeconds = (System.nanoTime() - startedAt) / 1e9;
     progress.clear();
-    checkQuiet(spillway, pool);
-    return ReplayReport.of(tally, spillway.stats(), wallSeconds);
+    if (failure.isEmpty()) {
+      checkQuiet(spillway, pool);
+    } else {
+      out.println("the engine has failed, and no request goes on: " + failure);
+      spillway.awaitIdle(QUIET_WAIT);
+    }
+    return ReplayReport.of(tally, spillway.stats(), wallSeconds, failure);
   }
 
   /** Starts requests in order while there is room; answers how many. */
@@ -254,7 +266,10 @@ final class Replay {
   }
 
   private static void checkQuiet(Spillway spillway, DevicePool pool) {
-    spillway.awaitIdle(Duration.ofSeconds(60)); // trials of retired slots
+    long until = System.nanoTime() + QUIET_WAIT.toNanos();
+    while (spillway.stats().blocksInFlight() > 0 && System.nanoTime() < until) {
+      spillway.poll(IDLE); // trials of retired slots, too
+    }
     var stats = spillway.stats();
     if (stats.heldBlocks() > 0 || stats.blocksInFlight() > 0 || !pool.isQuiet()) {
       throw new IllegalStateException(

@@ -188,6 +188,11 @@ final class ReplayCommand implements Callable<Integer> {
     check(ranks >= 1 && ranks <= 64, "--ranks is " + ranks + "; 1 to 64 would be right");
     var report = json == null ? null : json.toAbsolutePath().getParent();
     check(report == null || Files.isDirectory(report), "--json: " + report + " is no directory");
+    check(json == null || !Files.isDirectory(json), "--json: " + json + " is a directory");
+    double both = rate("--preempt", preempt) + rate("--abort", abort);
+    check(
+        both <= 1,
+        "--preempt and --abort are %.0f %% together; 100 %% at most".formatted(100 * both));
     check(model == null || groups == null, "--model and --groups; one of them would be right");
     var settings =
         new Replay.Settings(
@@ -208,7 +213,8 @@ final class ReplayCommand implements Callable<Integer> {
     if (json != null) {
       Files.writeString(json, result.toJson() + System.lineSeparator(), StandardCharsets.UTF_8);
     }
-    boolean lives = !result.faults().containsKey("ENGINE_FAILED");
+    boolean lives =
+        result.engineFailure().isEmpty() && !result.faults().containsKey("ENGINE_FAILED");
     return result.wrongBlocks() == 0 && lives && result.addsUp() && result.leaks() == 0 ? 0 : 1;
   }
 
@@ -223,9 +229,17 @@ final class ReplayCommand implements Callable<Integer> {
     return new Replay.Trouble(
         faults == null ? FaultSpec.NONE : FaultSpec.parse(faults, faultSeed),
         policy == Policy.FAIL ? LoadFailurePolicy.fail() : LoadFailurePolicy.recompute(),
-        FaultSpec.rate(preempt),
-        FaultSpec.rate(abort),
+        rate("--preempt", preempt),
+        rate("--abort", abort),
         faultSeed);
+  }
+
+  private static double rate(String option, String text) {
+    try {
+      return FaultSpec.rate(text);
+    } catch (IllegalArgumentException e) {
+      throw new IllegalArgumentException(option + ": " + e.getMessage(), e);
+    }
   }
 
   /**

@@ -45,10 +45,13 @@ record ReplayReport(
     Map<String, Long> injected,
     Map<String, Long> seenByRing,
     Map<String, Long> recovered,
+    Map<String, Long> ended,
     Map<String, Long> discarded,
+    Map<String, Long> rankFaults,
     Map<String, Long> outcomes,
     long leaks,
     boolean addsUp,
+    String engineFailure,
     Engine engine) {
 
   /** Of one request's load, from the call to the last block, in microseconds. */
@@ -99,7 +102,8 @@ record ReplayReport(
     }
   }
 
-  static ReplayReport of(ReplayTally tally, SpillwayStats stats, double wallSeconds) {
+  static ReplayReport of(
+      ReplayTally tally, SpillwayStats stats, double wallSeconds, String engineFailure) {
     long hits = tally.deviceHitBlocks + tally.diskHitBlocks;
     var lanes = stats.engine();
     var books = lanes.store().faults().plus(lanes.load().faults());
@@ -134,10 +138,13 @@ record ReplayReport(
         named(books.injected()),
         named(books.seen()),
         named(books.recovered()),
+        named(books.ended()),
         named(books.discarded()),
+        rankFaults(stats),
         outcomes(stats),
         stats.heldBlocks() + stats.blocksInFlight(),
         addsUp(books, stats),
+        engineFailure,
         engine(stats));
   }
 
@@ -168,9 +175,22 @@ record ReplayReport(
   private static boolean addsUp(FaultCounts books, SpillwayStats stats) {
     boolean injected = FaultCounts.total(books.injected()) > 0;
     boolean seen = !injected || books.injected().equals(books.seen());
-    long reported = FaultCounts.total(books.ended());
-    long ranks = stats.rankFaults().values().stream().mapToLong(Long::longValue).sum();
-    return seen && books.balances() && reported == ranks;
+    return seen && books.balances() && endedAsReported(books.ended(), stats.rankFaults());
+  }
+
+  /** Cause by cause; one that passes by itself ends a block as an error of its direction. */
+  private static boolean endedAsReported(
+      Map<FaultCounts.Cause, Long> ended, Map<BlockOutcome, Long> told) {
+    boolean same = FaultCounts.total(ended) == told.values().stream().mapToLong(n -> n).sum();
+    same &= of(ended, FaultCounts.Cause.SHORT) == of(told, BlockOutcome.SHORT);
+    same &= of(ended, FaultCounts.Cause.CORRUPT) == of(told, BlockOutcome.CORRUPT);
+    same &= of(ended, FaultCounts.Cause.READ_ERROR) <= of(told, BlockOutcome.READ_ERROR);
+    same &= of(ended, FaultCounts.Cause.WRITE_ERROR) <= of(told, BlockOutcome.WRITE_ERROR);
+    return same;
+  }
+
+  private static <K> long of(Map<K, Long> counts, K key) {
+    return counts.getOrDefault(key, 0L);
   }
 
   private static Map<String, Long> named(Map<FaultCounts.Cause, Long> counts) {
@@ -182,6 +202,13 @@ record ReplayReport(
           }
         });
     return named;
+  }
+
+  private static Map<String, Long> rankFaults(SpillwayStats stats) {
+    var faults = new TreeMap<String, Long>();
+    stats.rankFaults().forEach((outcome, count) -> faults.put(outcome.name(), count));
+    faults.values().removeIf(count -> count == 0);
+    return faults;
   }
 
   private static Map<String, Long> outcomes(SpillwayStats stats) {

@@ -40,6 +40,8 @@ final class KvEngineNative {
 
   static native int engineRaiseEpoch(long engine, long epoch);
 
+  static native void engineDiscard(long engine);
+
   static native int engineSubmit(long engine, long records, int count);
 
   static native int enginePoll(long engine, long target, int capacity);

@@ -182,12 +182,13 @@ public final class NativeEngine implements TransferEngine {
 
   @Override
   public void submit() {
-    int accepted = KvEngineNative.engineSubmit(handle(), downAddress, added);
-    if (accepted != added) {
-      throw new IllegalStateException(
-          "the native engine took " + accepted + " of a batch of " + added + " blocks");
-    }
+    int wanted = added;
     added = 0;
+    int accepted = KvEngineNative.engineSubmit(handle(), downAddress, wanted);
+    if (accepted != wanted) {
+      throw new IllegalStateException(
+          "the native engine took " + accepted + " of a batch of " + wanted + " blocks");
+    }
   }
 
   @Override
@@ -325,6 +326,11 @@ public final class NativeEngine implements TransferEngine {
     KvEngineNative.engineCounters(engine, countersAddress); // what stats() answers from now on
     KvEngineNative.engineDelete(engine);
     engine = 0;
+  }
+
+  @Override
+  public void discard() {
+    KvEngineNative.engineDiscard(handle());
   }
 
   private long handle() {

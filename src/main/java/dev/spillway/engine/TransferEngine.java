@@ -95,6 +95,9 @@ public interface TransferEngine extends AutoCloseable {
    */
   boolean drain(Duration bound);
 
+  /** The file, where this open has made it, is gone after close. */
+  default void discard() {}
+
   /** Releases everything that {@link #drain} left. */
   @Override
   void close();

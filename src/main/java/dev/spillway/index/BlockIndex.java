@@ -24,6 +24,9 @@ public final class BlockIndex {
 
   public static final int FULL = -2;
 
+  /** Retirements after which a slot is not tried again. */
+  public static final int RETIREMENTS_MAX = DiskSlots.RETIREMENTS_MAX;
+
   private static final int NONE = -1;
 
   private enum State {
@@ -312,6 +315,15 @@ public final class BlockIndex {
 
   public int retiredCount() {
     return Arrays.stream(slots).mapToInt(DiskSlots::retiredCount).sum();
+  }
+
+  /** Retired slots that are not tried again. */
+  public int lostCount() {
+    return Arrays.stream(slots).mapToInt(DiskSlots::lostCount).sum();
+  }
+
+  public int slotCount() {
+    return states.length;
   }
 
   public int probedBackCount() {

@@ -33,6 +33,7 @@ final class DiskSlots {
   private final Map<Integer, Integer> retirements = new HashMap<>();
   private int freeCount;
   private int probedBackCount;
+  private int lostCount;
 
   /**
    * @param probeNanos between the trials of a slot; {@code Long.MAX_VALUE} for none
@@ -62,7 +63,9 @@ final class DiskSlots {
     var state = new Retired();
     state.ranks = ranks;
     retired.put(slot, state);
-    retirements.merge(slot, 1, Integer::sum);
+    if (retirements.merge(slot, 1, Integer::sum) == RETIREMENTS_MAX) {
+      lostCount++;
+    }
   }
 
   /** A retired slot whose trial is due, now under trial; -1 where there is none. */
@@ -118,6 +121,11 @@ final class DiskSlots {
 
   int retiredCount() {
     return retired.size();
+  }
+
+  /** Retired slots that are not tried again. */
+  int lostCount() {
+    return lostCount;
   }
 
   /** How many slots have come back from retirement. */

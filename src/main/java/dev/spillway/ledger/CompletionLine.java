@@ -16,6 +16,7 @@ final class CompletionLine {
   private final ArrayDeque<Transfer> stores = new ArrayDeque<>();
   private final ArrayDeque<Transfer> loads = new ArrayDeque<>();
   private final List<ArrayDeque<Transfer>> lines = List.of(stores, loads);
+  private long begun;
 
   CompletionLine(boolean ordered) {
     this.ordered = ordered;
@@ -23,6 +24,7 @@ final class CompletionLine {
 
   /** A store or a load has begun. */
   void begun(Transfer transfer) {
+    transfer.begunAs(++begun);
     if (ordered) {
       (transfer.plan.operation() == Operation.STORE ? stores : loads).add(transfer);
     }
@@ -35,15 +37,21 @@ final class CompletionLine {
     }
   }
 
-  /** The next whose result is to be completed, or null. */
-  @Nullable Transfer next() {
+  /** How many have begun: what begins from now on is for the next round. */
+  long round() {
+    return begun;
+  }
+
+  /** The next of a round whose result is to be completed, or null. */
+  @Nullable Transfer next(long round) {
     for (var line : lines) {
       var head = line.peek();
-      if (head != null && head.isOver()) {
+      if (head != null && head.isOver() && head.begunAs() <= round) {
         return line.poll();
       }
     }
-    return over.poll();
+    var first = over.peek();
+    return first != null && first.begunAs() <= round ? over.poll() : null;
   }
 
   boolean isEmpty() {

@@ -39,6 +39,8 @@ abstract class Transfer {
   static final long NO_ID = -1;
   private static final CompletableFuture<Void> QUIET = CompletableFuture.completedFuture(null);
 
+  private long begunAs;
+
   final BlockIndex index;
   final TransferPlan plan = new TransferPlan();
   private final RankAggregator ranks;
@@ -263,6 +265,15 @@ abstract class Transfer {
 
   final long request() {
     return request;
+  }
+
+  /** Which of all transfers it is, counted as they begin; 0 for a trial. */
+  final long begunAs() {
+    return begunAs;
+  }
+
+  final void begunAs(long count) {
+    begunAs = count;
   }
 
   /** Whether the last planned block is over. */

@@ -298,6 +298,10 @@ public final class TransferLedger {
     }
     int rank = report.rank();
     int position = report.position(at);
+    if (position < 0) {
+      unknownEndings++;
+      return;
+    }
     if (report.tells(at, RankReport.ENDED) && !isLost(rank)) {
       notePause(transfer, report, at);
       onEnding(
@@ -543,7 +547,9 @@ public final class TransferLedger {
   public int finish() {
     int count = 0;
     // An answer to a result may poll, and so come here again: each is taken off first.
-    for (var transfer = completed.next(); transfer != null; transfer = completed.next()) {
+    // An answer that begins another transfer gets its result in another round, so that this ends.
+    long round = completed.round();
+    for (var transfer = completed.next(round); transfer != null; transfer = completed.next(round)) {
       var result = transfer.complete(nanoClock.getAsLong());
       var future = transfer.future();
       boolean probe = transfer instanceof ProbeTransfer;
@@ -619,8 +625,9 @@ public final class TransferLedger {
     return lostRanks != 0 || outcomes.get(BlockOutcome.ENGINE_FAILED) > 0;
   }
 
+  /** Whether nothing of a caller's is under way; trials of retired slots are nobody's. */
   public boolean isIdle() {
-    return blocksInFlight == 0 && completed.isEmpty() && quieted.isEmpty();
+    return blocksInFlight <= probesOpen && completed.isEmpty() && quieted.isEmpty();
   }
 
   public int blocksInFlight() {

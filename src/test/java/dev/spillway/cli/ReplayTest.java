@@ -434,4 +434,32 @@ class ReplayTest {
         .hasMessageContaining("no groups 'state-100'")
         .hasMessageContaining("state-144");
   }
+
+  /** Shows: F52 F53: an engine that fails is a report with its cause, not a stack trace. */
+  @Test
+  void anEngineThatFailsIsInTheReport() throws IOException {
+    var report = directory.resolve("report.json");
+    int code =
+        Main.run(
+            "replay",
+            "--requests",
+            "50",
+            "--block-bytes",
+            "16KiB",
+            "--faults",
+            "copy-fail=5%",
+            "--json",
+            report.toString());
+    assertThat(code).isEqualTo(1);
+    assertThat(Files.readString(report))
+        .contains("\"engineFailure\" : \"a copy failed, as asked for by the fault plan")
+        .contains("\"wrongBlocks\" : 0");
+  }
+
+  @Test
+  void ratesNameTheirOption() {
+    assertThat(Main.run("replay", "--abort", "200%")).isEqualTo(2);
+    assertThat(Main.run("replay", "--abort", "60%", "--preempt", "60%")).isEqualTo(2);
+    assertThat(Main.run("replay", "--json", directory.toString())).isEqualTo(2);
+  }
 }

@@ -90,6 +90,8 @@ build_tools() {
   mkdir -p "$OUT/bin"
   build_tool deny-io-uring deny_io_uring
   build_emulated_cuda "$OUT/bin" "-O2 -g"
+  build_tool gpu-suite gpu_suite -O2 -D_GNU_SOURCE -I$SOURCE -static-libstdc++ -static-libgcc \
+    "$OUT/lib/libspillway.a" "$OUT/lib/liburing.a" -ldl
   if [[ -e /usr/include/fuse3/fuse.h ]]; then
     build_tool fault-fs fault_fs -D_FILE_OFFSET_BITS=64 -lfuse3 # without it its tests are skipped
   fi

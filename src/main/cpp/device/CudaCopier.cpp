@@ -50,8 +50,8 @@ class CudaCopier final : public DeviceCopier {
   void detach() override {
     CHECK(pending() == 0, "%u copies are pending", pending());
     awaitCall();
-    for (const CudaEvent event : done_) static_cast<void>(calls_.eventDestroy(event));
-    for (const CudaEvent event : before_) static_cast<void>(calls_.eventDestroy(event));
+    for (CudaEvent event : done_) static_cast<void>(calls_.eventDestroy(event));
+    for (CudaEvent event : before_) static_cast<void>(calls_.eventDestroy(event));
     if (stream_ != nullptr) static_cast<void>(calls_.streamDestroy(stream_));
     while (!chunks_.empty()) {
       static_cast<void>(calls_.hostUnregister(chunks_.back()));

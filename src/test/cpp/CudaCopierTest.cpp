@@ -1,3 +1,5 @@
+#include <sys/mman.h>
+
 #include <atomic>
 #include <cstring>
 
@@ -72,7 +74,7 @@ PieceTable tableOf(std::vector<Piece> pieces) {
 
 uint8_t* at(uint64_t address) { return reinterpret_cast<uint8_t*>(address); }
 
-// V193: neighbours on one side only stay apart.
+// Shows: V193: neighbours on one side only stay apart.
 TEST(CudaCopyPlanTest, v193RangesAreMergedOnlyWhereBothSidesAreContiguous) {
   // K and V of one block lie one behind the other in one tensor of 200 bytes a block.
   const auto merged =
@@ -87,7 +89,8 @@ TEST(CudaCopyPlanTest, v193RangesAreMergedOnlyWhereBothSidesAreContiguous) {
   EXPECT_EQ(apart.ops[1].staging, 100u);
 }
 
-// V52 V54: tensors of one size at one distance are rows of one copy; another distance is another.
+// Shows: V52 V54: tensors of one size at one distance are rows of one copy; another distance is
+// another.
 TEST(CudaCopyPlanTest, tensorsAtOneDistanceAreOneCopyOfRows) {
   std::vector<Piece> pieces;
   for (uint64_t layer = 0; layer < 5; layer++) pieces.push_back({at(10'000 * (layer + 1)), 64, 64});
@@ -117,7 +120,8 @@ struct Form {
 
 class CudaCopierForms : public testing::TestWithParam<Form> {};
 
-// V53 V54 V55 V56: odd sizes, gaps, odd counts of blocks, in each form that a runtime offers.
+// Shows: V53 V54 V55 V56: odd sizes, gaps, odd counts of blocks, in each form that a runtime
+// offers.
 TEST_P(CudaCopierForms, v53EveryFormPacksPiecesByteForByteAndLeavesGapsAlone) {
   for (int seed = 1; seed <= 20; seed++) {
     EmulatedCuda cuda(std::string(GetParam().configuration) + " seed=" + std::to_string(seed));
@@ -185,7 +189,7 @@ TEST(CudaCopierTest, layersAtOneDistanceAreCopiedAsRows) {
   EXPECT_EQ(copier.staged(1, bytes.size()), bytes);
 }
 
-// V49: over 30 rounds a store behind its event is never torn; the control without it is.
+// Shows: V49: over 30 rounds a store behind its event is never torn; the control without it is.
 TEST(CudaCopierTest, v49AStoreIsOrderedBehindTheComputeWriteAndTheControlIsNot) {
   int wrong[2] = {0, 0};
   for (int barrier = 0; barrier < 2; barrier++) {
@@ -215,7 +219,8 @@ TEST(CudaCopierTest, v49AStoreIsOrderedBehindTheComputeWriteAndTheControlIsNot) 
   EXPECT_EQ(wrong[1], 0);
 }
 
-// V50: a load, too, begins only after whoever used its block last; a stream stands for all in it.
+// Shows: V50: a load, too, begins only after whoever used its block last; a stream stands for all
+// in it.
 TEST(CudaCopierTest, v50ALoadWaitsForTheLastUseOfItsBlock) {
   for (const CopyEventKind kind : {CopyEventKind::kCudaEvent, CopyEventKind::kCudaStream}) {
     EmulatedCuda cuda("seed=3 micros=100");
@@ -242,7 +247,7 @@ TEST(CudaCopierTest, v50ALoadWaitsForTheLastUseOfItsBlock) {
   }
 }
 
-// F55: however late the bytes come, a copy is over only then.
+// Shows: F55: however late the bytes come, a copy is over only then.
 TEST(CudaCopierTest, f55ACopyIsOverOnlyWithItsEvent) {
   for (int seed = 1; seed <= 10; seed++) {
     EmulatedCuda cuda("micros=5000 seed=" + std::to_string(seed));
@@ -256,7 +261,7 @@ TEST(CudaCopierTest, f55ACopyIsOverOnlyWithItsEvent) {
   }
 }
 
-// V64: what a copy needs is made before the first and never after.
+// Shows: V64: what a copy needs is made before the first and never after.
 TEST(CudaCopierTest, v64EventsAreMadeBeforehandAndNothingIsMadeOnABlocksWay) {
   EmulatedCuda cuda("micros=0");
   CudaTensors tensors(cuda, {4096, 512, 512}, 4);
@@ -272,7 +277,7 @@ TEST(CudaCopierTest, v64EventsAreMadeBeforehandAndNothingIsMadeOnABlocksWay) {
   EXPECT_EQ(cuda.alive(), alive);
 }
 
-// V51: sources of stores are read in the order of the stream, those of loads in any.
+// Shows: V51: sources of stores are read in the order of the stream, those of loads in any.
 TEST(CudaCopierTest, v51AWordAndAnEventHoldACopyBack) {
   EmulatedCuda cuda("seed=5");
   CudaTensors tensors(cuda, {4096, 512, 512, 512}, 4);
@@ -294,7 +299,7 @@ TEST(CudaCopierTest, v51AWordAndAnEventHoldACopyBack) {
   EXPECT_EQ((*copier).pending(), 0u);
 }
 
-// V186 V189: chunks of whole slots; each is given back.
+// Shows: V186 V189: chunks of whole slots; each is given back.
 TEST(CudaCopierTest, v186StagingIsRegisteredInChunksOfWholeSlots) {
   EmulatedCuda cuda("micros=0");
   CudaTensors tensors(cuda, {20 << 20}, 2);
@@ -320,7 +325,7 @@ TEST(CudaCopierTest, v186SlotsThatAreNoWholePagesAreRefused) {
   EXPECT_EQ(cuda.alive(), 1u);
 }
 
-// V187: whoever captures a graph elsewhere is not disturbed.
+// Shows: V187: whoever captures a graph elsewhere is not disturbed.
 TEST(CudaCopierTest, v187TheLanesThreadBreaksNoCapture) {
   EmulatedCuda cuda("");
   CudaTensors tensors(cuda, {4096}, 2);
@@ -329,7 +334,7 @@ TEST(CudaCopierTest, v187TheLanesThreadBreaksNoCapture) {
   EXPECT_EQ(cuda.captureMode(), kCudaCaptureModeRelaxed);
 }
 
-// V185: whatever fails while it attaches is told by name, and what was taken is given back.
+// Shows: V185: whatever fails while it attaches is told by name, and what was taken is given back.
 TEST(CudaCopierTest, v185AFailureWhileAttachingIsNamedAndLeavesNothing) {
   for (const char* call :
        {"cudaSetDevice", "cudaThreadExchangeStreamCaptureMode", "cudaDeviceGetStreamPriorityRange",
@@ -347,8 +352,8 @@ TEST(CudaCopierTest, v185AFailureWhileAttachingIsNamedAndLeavesNothing) {
   }
 }
 
-// F18 F19 V12 V18 V19 V52: a failing call is told once, with its name, and nothing of that event is
-// ever reported as done; all that was under way is handed back when the stream is idle.
+// Shows: F18 F19 V12 V18 V19 V52: a failing call is told once, with its name, and nothing of that
+// event is ever reported as done; all that was under way is handed back when the stream is idle.
 TEST(CudaCopierTest, f19AFailureIsToldOnceAndHandsBackOnlyWhatIsIdle) {
   for (const char* call : {"cudaMemcpyAsync", "cudaEventRecord", "cudaEventQuery",
                            "cudaLaunchHostFunc", "cudaMemcpyBatchAsync"}) {
@@ -412,6 +417,52 @@ TEST(CudaCopierTest, aLostDeviceGivesEverythingBack) {
   cuda.configure("");
 }
 
+// Shows: V59: staging in small pages does as well as in huge ones.
+TEST(CudaCopierTest, v59SmallPagesAndHugeOnesGiveTheSameBytes) {
+  EmulatedCuda cuda("seed=9");
+  CudaTensors tensors(cuda, {2112, 9216}, 4);
+  constexpr uint64_t kSlotBytes = 12288;
+  const HostMemory huge(4 * kSlotBytes, "nothing");
+  void* raw =
+      mmap(nullptr, 4 * kSlotBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(raw, MAP_FAILED);
+  madvise(raw, 4 * kSlotBytes, MADV_NOHUGEPAGE);
+  tensors.write(2, pattern(11328, 5));
+  for (uint8_t* memory : {huge.data(), static_cast<uint8_t*>(raw)}) {
+    auto copier = makeCudaCopier(cuda.runtime(), 0, tensors.groups, 4);
+    ASSERT_TRUE(copier->attach({memory, kSlotBytes, 4}, [] {}).ok());
+    ASSERT_TRUE(
+        copier
+            ->start(
+                {CopyDirection::kToHost, GroupIndex{0}, DeviceBlock{2}, memory + kSlotBytes, {}, 1})
+            .ok());
+    uint32_t count = 0;
+    std::vector<uint32_t> tokens(4);
+    while (count == 0) ASSERT_TRUE(copier->reap(tokens, count).ok());
+    EXPECT_EQ(std::vector<uint8_t>(memory + kSlotBytes, memory + kSlotBytes + 11328),
+              pattern(11328, 5));
+    copier->detach();
+  }
+  munmap(raw, 4 * kSlotBytes);
+}
+
+// Shows: case86: memory is freed by another thread, whose own device stays what it was.
+TEST(CudaRuntimeTest, case86AFreeFromAnotherThreadLeavesItsDeviceAlone) {
+  EmulatedCuda cuda("");
+  const CudaMemory memory(cuda.runtime(), 2);
+  uint64_t address = 0;
+  ASSERT_TRUE(memory.allocate(4096, address).ok());
+  std::thread collector([&] {
+    ASSERT_EQ(cuda.runtime().calls().setDevice(1), 0);
+    EXPECT_TRUE(memory.release(address).ok());
+    int device = -1;
+    ASSERT_EQ(cuda.runtime().calls().getDevice(&device), 0);
+    EXPECT_EQ(device, 1);
+  });
+  collector.join();
+  EXPECT_EQ(cuda.alive(), 0u);
+}
+
 // Whoever sleeps is woken.
 TEST(CudaCopierTest, theDeviceCallsWhenCopiesMayBeComplete) {
   EmulatedCuda cuda("micros=2000");
@@ -437,7 +488,7 @@ TEST(CudaCopierTest, theDeviceIsSetOnTheThread) {
   EXPECT_EQ(copier.reap(1).size(), 1u) << copier.failure.cause;
 }
 
-// V191: the form of the batch copy goes by the version; before 12.8 there is none.
+// Shows: V191: the form of the batch copy goes by the version; before 12.8 there is none.
 TEST(CudaRuntimeTest, v191TheBatchCopyIsTakenByVersion) {
   const EmulatedCuda thirteen("version=13000");
   EXPECT_NE(thirteen.runtime().calls().memcpyBatch13, nullptr);

@@ -50,13 +50,29 @@ std::string firstLine(const std::string& path) {
   return line;
 }
 
-std::string linkOf(const CudaRuntime& runtime, int device) {
+// As the system's folders are named; "" where CUDA does not say.
+std::string busIdOf(const CudaRuntime& runtime, int device) {
   std::array<char, 32> id{};
   if (runtime.calls().deviceGetPCIBusId(id.data(), id.size(), device) != kCudaSuccess) return "";
-  std::string folder = "/sys/bus/pci/devices/";
+  std::string lower;
   for (const char* letter = id.data(); *letter != 0; letter++) {
-    folder += static_cast<char>(std::tolower(static_cast<unsigned char>(*letter)));
+    lower += static_cast<char>(std::tolower(static_cast<unsigned char>(*letter)));
   }
+  return lower;
+}
+
+// The driver's name for it. CUDA's own call has another form in each version.
+std::string nameOf(const std::string& busId) {
+  std::ifstream file("/proc/driver/nvidia/gpus/" + busId + "/information");
+  for (std::string line; std::getline(file, line);) {
+    const size_t value = line.find_first_not_of(" \t", line.find(':') + 1);
+    if (line.rfind("Model:", 0) == 0 && value != std::string::npos) return line.substr(value);
+  }
+  return "";
+}
+
+std::string linkOf(const std::string& busId) {
+  const std::string folder = "/sys/bus/pci/devices/" + busId;
   const std::string speed = firstLine(folder + "/current_link_speed");
   const std::string width = firstLine(folder + "/current_link_width");
   return speed.empty() ? "" : speed + " x" + width;
@@ -91,7 +107,9 @@ void describeDevice(const CudaRuntime& runtime, int device, std::ostringstream& 
     text << "device." << device << ".freeBytes=" << free << "\n"
          << "device." << device << ".totalBytes=" << total << "\n";
   }
-  text << "device." << device << ".link=" << linkOf(runtime, device) << "\n";
+  const std::string busId = busIdOf(runtime, device);
+  text << "device." << device << ".name=" << nameOf(busId) << "\n"
+       << "device." << device << ".link=" << linkOf(busId) << "\n";
 }
 
 }  // namespace

@@ -454,6 +454,7 @@ class Machine {
       for (const auto& [stream, owned] : streams_) all.push_back(stream);
       if (!all.empty()) std::rotate(all.begin(), all.begin() + roll() % all.size(), all.end());
       for (Stream* stream : all) {
+        if (streams_.count(stream) == 0) continue;  // destroyed while a function was called
         if (lost_.count(stream->device) != 0) {
           stream->ops.clear();
           continue;
@@ -461,7 +462,6 @@ class Machine {
         readEarly(*stream);
         if (stream->ops.empty() || stream->busy) continue;
         moved |= advance(*stream, lock, next);
-        if (streams_.count(stream) == 0) break;
       }
       if (!moved) work_.wait_until(lock, next);
     }

@@ -20,6 +20,7 @@ import dev.spillway.engine.OpenRefusedException;
 import dev.spillway.testing.SpillwayFixture;
 import dev.spillway.testing.TestDevices;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -260,6 +261,48 @@ class CudaTest {
             .as("part " + part)
             .isEqualTo((byte) (part * 8 + 3));
         assertThat(after.get((part * 8 + 6) * 4096)).isEqualTo((byte) (part * 8 + 6));
+      }
+    }
+  }
+
+  /** Shows: V195: a slot is as large as the tensors say, whatever anybody has estimated. */
+  @Test
+  void v195SlotsAreSizedByTheBytesThatThereAre() {
+    for (long bytes : List.of(3_098_112L, 4_255_744L)) {
+      var layout = KvLayout.ofBlockBytes(bytes, 16);
+      var library = TestDevices.emulated(directory, "");
+      try (var test =
+          new SpillwayFixture(
+              directory.resolve("of-" + bytes),
+              CudaDevice.allocate(layout, new int[] {3}, 0, library),
+              builder -> builder)) {
+        var mode = test.spillway.stats().mode();
+        assertThat((long) mode.slotBytes().get(0)).isBetween(bytes, bytes + mode.alignment() - 1);
+        assertThat(test.store(1, 0, 1).moved()).isEqualTo(1);
+        assertThat(test.load(1, 1, 2).moved()).isEqualTo(1);
+        assertThat(test.holds(2, 1)).isTrue();
+      }
+    }
+  }
+
+  /** Shows: V189 F55 case88: children inherit neither memory nor files, and disturb nothing. */
+  @Test
+  void case88ChildrenInheritNothingAndDisturbNothing() throws Exception {
+    try (var test = open(device("seed=2"), UnaryOperator.identity())) {
+      test.store(1, 0, 16);
+      var children = new ArrayList<Process>();
+      for (int round = 0; round < 100; round++) {
+        for (int child = 0; child < 2; child++) {
+          children.add(new ProcessBuilder("ls", "-l", "/proc/self/fd").start());
+        }
+        assertThat(test.load(1, 16, 16).moved()).isEqualTo(16);
+      }
+      for (int i = 0; i < 16; i++) {
+        assertThat(test.holds(16 + i, 1 + i)).isTrue();
+      }
+      for (var child : children) {
+        var files = new String(child.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertThat(files).contains("-> ").doesNotContain(".blocks").doesNotContain("io_uring");
       }
     }
   }

@@ -597,4 +597,18 @@ class SchedulerTest {
       }
     }
   }
+
+  /** Shows: V47: a scheduler with nothing to compute polls, and its store is finished by that. */
+  @Test
+  void v47AStepWithoutAnythingElseFinishesAStore() {
+    try (var test = open()) {
+      var store = test.spillway.store(keys(1, 4), 0, range(0, 4));
+      long until = System.nanoTime() + 10_000_000_000L;
+      while (!store.isDone() && System.nanoTime() < until) {
+        test.spillway.poll();
+      }
+      assertThat(store.join().moved()).isEqualTo(4);
+      assertThat(test.hits(1, 4)).isEqualTo(4);
+    }
+  }
 }

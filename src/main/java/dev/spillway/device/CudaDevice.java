@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 
 /**
  * Memory of a CUDA device that Spillway has allocated: for the replay, for tests and for callers
@@ -124,10 +125,11 @@ public final class CudaDevice implements BlockMemory {
     /**
      * One device.
      *
+     * @param name the driver's for it, empty where the system does not say
      * @param freeBytes of its memory now
      * @param link speed and width of its PCIe link now, empty where the system does not say
      */
-    public record Gpu(long freeBytes, long totalBytes, String link) {}
+    public record Gpu(String name, long freeBytes, long totalBytes, String link) {}
 
     static Findings parse(String text) {
       Map<String, String> values = new HashMap<>();
@@ -142,6 +144,7 @@ public final class CudaDevice implements BlockMemory {
         var name = "device." + i + ".";
         devices.add(
             new Gpu(
+                values.getOrDefault(name + "name", ""),
                 Long.parseLong(values.getOrDefault(name + "freeBytes", "0")),
                 Long.parseLong(values.getOrDefault(name + "totalBytes", "0")),
                 values.getOrDefault(name + "link", "")));
@@ -161,9 +164,12 @@ public final class CudaDevice implements BlockMemory {
       if (!usable) {
         return "none: " + why;
       }
-      return "%d device(s), %s %s, driver %s%s"
+      return "%d device(s)%s, %s %s, driver %s%s"
           .formatted(
               devices.size(),
+              devices.stream()
+                  .map(gpu -> gpu.name().isEmpty() ? "" : " " + gpu.name())
+                  .collect(Collectors.joining()),
               library,
               version(runtimeVersion),
               version(driverVersion),

@@ -1,6 +1,7 @@
 #include "KvEngine.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -28,7 +29,6 @@ namespace spillway {
 namespace {
 
 constexpr uint32_t kQueueDepthMax = 4096;
-constexpr uint64_t kStagingSlotMultiple = 4096;
 constexpr uint32_t kStagingSlotsMin = 2;
 constexpr int64_t kCloseNanosMax = int64_t{86'400} * 365 * 1'000'000'000;
 
@@ -100,7 +100,8 @@ uint64_t stagingSlotBytesFor(const BlockFile& file) {
   for (const Region& region : file.regions()) {
     largest = std::max<uint64_t>(largest, region.slotBytes);
   }
-  return roundUp(largest, std::max<uint64_t>(kStagingSlotMultiple, file.alignment()));
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return roundUp(largest, std::max<uint64_t>(page, file.alignment()));
 }
 
 const char* name(PageKind pages) {

@@ -66,6 +66,8 @@ class CopierUnderTest {
   bool attached_ = false;
 };
 
+const CudaCopyPlan::Within kAnywhere = [](const uint8_t*, const uint8_t*) { return true; };
+
 PieceTable tableOf(std::vector<Piece> pieces) {
   PieceTable table{std::move(pieces), 0, 4};
   for (const Piece& piece : table.pieces) table.payloadBytes += piece.bytes;
@@ -77,14 +79,14 @@ uint8_t* at(uint64_t address) { return reinterpret_cast<uint8_t*>(address); }
 // Shows: V193: neighbours on one side only stay apart.
 TEST(CudaCopyPlanTest, v193RangesAreMergedOnlyWhereBothSidesAreContiguous) {
   // K and V of one block lie one behind the other in one tensor of 200 bytes a block.
-  const auto merged =
-      CudaCopyPlan::of(tableOf({{at(1000), 200, 100}, {at(1100), 200, 100}}), 1000, false);
+  const auto merged = CudaCopyPlan::of(tableOf({{at(1000), 200, 100}, {at(1100), 200, 100}}), 1000,
+                                       false, kAnywhere);
   ASSERT_EQ(merged.ops.size(), 1u);
   EXPECT_EQ(merged.ops[0].bytes, 200u);
   EXPECT_EQ(merged.ops[0].rows, 1u);
   // The same places, but the second moves at another stride from block to block.
-  const auto apart =
-      CudaCopyPlan::of(tableOf({{at(1000), 200, 100}, {at(1100), 300, 100}}), 1000, false);
+  const auto apart = CudaCopyPlan::of(tableOf({{at(1000), 200, 100}, {at(1100), 300, 100}}), 1000,
+                                      false, kAnywhere);
   EXPECT_EQ(apart.ops.size(), 2u);
   EXPECT_EQ(apart.ops[1].staging, 100u);
 }
@@ -95,7 +97,7 @@ TEST(CudaCopyPlanTest, tensorsAtOneDistanceAreOneCopyOfRows) {
   std::vector<Piece> pieces;
   for (uint64_t layer = 0; layer < 5; layer++) pieces.push_back({at(10'000 * (layer + 1)), 64, 64});
   pieces.push_back({at(90'000), 64, 64});
-  const auto plan = CudaCopyPlan::of(tableOf(pieces), 1 << 20, true);
+  const auto plan = CudaCopyPlan::of(tableOf(pieces), 1 << 20, true, kAnywhere);
   ASSERT_EQ(plan.ops.size(), 2u);
   EXPECT_EQ(plan.ops[0].rows, 5u);
   EXPECT_EQ(plan.ops[0].pitch, 10'000u);
@@ -108,9 +110,23 @@ TEST(CudaCopyPlanTest, tensorsAtOneDistanceAreOneCopyOfRows) {
 TEST(CudaCopyPlanTest, aPitchBeyondTheDevicesIsNoRowAndManyCopiesAreABatchWhereThereIsOne) {
   std::vector<Piece> pieces;
   for (uint64_t layer = 0; layer < 5; layer++) pieces.push_back({at(10'000 * (layer + 1)), 64, 64});
-  EXPECT_EQ(CudaCopyPlan::of(tableOf(pieces), 9'999, false).ops.size(), 5u);
-  EXPECT_FALSE(CudaCopyPlan::of(tableOf(pieces), 9'999, false).batched);
-  EXPECT_TRUE(CudaCopyPlan::of(tableOf(pieces), 9'999, true).batched);
+  EXPECT_EQ(CudaCopyPlan::of(tableOf(pieces), 9'999, false, kAnywhere).ops.size(), 5u);
+  EXPECT_FALSE(CudaCopyPlan::of(tableOf(pieces), 9'999, false, kAnywhere).batched);
+  EXPECT_TRUE(CudaCopyPlan::of(tableOf(pieces), 9'999, true, kAnywhere).batched);
+}
+
+// A row copy must not leave its allocation: tensors that are neighbours by chance stay apart.
+TEST(CudaCopyPlanTest, rowsStayInOneAllocation) {
+  std::vector<Piece> pieces;
+  for (uint64_t layer = 0; layer < 4; layer++) pieces.push_back({at(10'000 * (layer + 1)), 64, 64});
+  const auto two = [](const uint8_t* first, const uint8_t* last) {
+    return (reinterpret_cast<uint64_t>(first) < 30'000) ==
+           (reinterpret_cast<uint64_t>(last) < 30'000);
+  };
+  const auto plan = CudaCopyPlan::of(tableOf(pieces), 1 << 20, false, two);
+  ASSERT_EQ(plan.ops.size(), 2u);
+  EXPECT_EQ(plan.ops[0].rows, 2u);
+  EXPECT_EQ(plan.ops[1].rows, 2u);
 }
 
 struct Form {
@@ -159,6 +175,8 @@ TEST_P(CudaCopierForms, v53EveryFormPacksPiecesByteForByteAndLeavesGapsAlone) {
 
 INSTANTIATE_TEST_SUITE_P(All, CudaCopierForms,
                          testing::Values(Form{"version=13000", "cudaMemcpyBatchAsync"},
+                                         Form{"version=12080 driver=12040", "cudaMemcpyAsync"},
+                                         Form{"version=13000 hostpointers=0", "cudaMemcpyAsync"},
                                          Form{"version=12080", "cudaMemcpyBatchAsync"},
                                          Form{"version=12040", "cudaMemcpyAsync"},
                                          Form{"version=11080", "cudaMemcpyAsync"}));
@@ -415,6 +433,21 @@ TEST(CudaCopierTest, aLostDeviceGivesEverythingBack) {
     EXPECT_EQ((*copier).pending(), 0u);
   }
   cuda.configure("");
+}
+
+// The default stream has the handle 0.
+TEST(CudaCopierTest, theDefaultStreamIsWaitedFor) {
+  EmulatedCuda cuda("seed=3 micros=100");
+  CudaTensors tensors(cuda, {4096}, 4);
+  CopierUnderTest copier(cuda, tensors.groups);
+  ASSERT_TRUE(copier.attach().ok());
+  for (int round = 1; round < 10; round++) {
+    cuda.kernel(nullptr, tensors.address(0), round, 4096, 300);
+    ASSERT_TRUE(
+        copier.start(CopyDirection::kToHost, 0, 1, {0, 0, CopyEventKind::kCudaStream}).ok());
+    ASSERT_EQ(copier.reap(1).size(), 1u);
+    ASSERT_EQ(copier.staged(1, 4096), std::vector<uint8_t>(4096, round));
+  }
 }
 
 // Shows: V59: staging in small pages does as well as in huge ones.

@@ -31,6 +31,10 @@ class Fifo {
     CHECK(count_ > 0, "front of an empty fifo of %zu", items_.size());
     return items_[head_];
   }
+  const T& back() const {
+    CHECK(count_ > 0, "back of an empty fifo of %zu", items_.size());
+    return items_[(head_ + count_ - 1) % items_.size()];
+  }
   uint32_t count() const { return count_; }
   bool empty() const { return count_ == 0; }
   void clear() { count_ = 0; }

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -21,7 +23,6 @@ namespace {
 // Staging is registered in chunks of whole slots of about this size: no copy crosses from one into
 // another, and none takes long.
 constexpr uint64_t kRegisterChunkBytes = uint64_t{64} << 20;
-constexpr uint64_t kPageBytes = 4096;
 
 // Copies of one lane, in order, in a stream of its own that gives way to whoever computes. A copy
 // is complete when the event behind it is. The first failure is kept: it is told of once, nothing
@@ -53,6 +54,7 @@ class CudaCopier final : public DeviceCopier {
     for (CudaEvent event : done_) static_cast<void>(calls_.eventDestroy(event));
     for (CudaEvent event : before_) static_cast<void>(calls_.eventDestroy(event));
     if (stream_ != nullptr) static_cast<void>(calls_.streamDestroy(stream_));
+    if (calling_ != nullptr) static_cast<void>(calls_.streamDestroy(calling_));
     while (!chunks_.empty()) {
       static_cast<void>(calls_.hostUnregister(chunks_.back()));
       chunks_.pop_back();
@@ -60,6 +62,7 @@ class CudaCopier final : public DeviceCopier {
     done_.clear();
     before_.clear();
     stream_ = nullptr;
+    calling_ = nullptr;
   }
 
   Status start(const CopyRequest& request) override {
@@ -87,6 +90,8 @@ class CudaCopier final : public DeviceCopier {
     told_ = true;
     return failure_;
   }
+
+  bool usesProcessor() const override { return false; }
 
   bool willWake() const override { return waiting_.empty() && call_->asked.load(); }
 
@@ -120,8 +125,13 @@ class CudaCopier final : public DeviceCopier {
     Status status = runtime_.check("cudaDeviceGetStreamPriorityRange",
                                    calls_.deviceGetStreamPriorityRange(&least, &greatest));
     if (!status.ok()) return status;
-    return runtime_.check("cudaStreamCreateWithPriority",
-                          calls_.streamCreateWithPriority(&stream_, kCudaStreamNonBlocking, least));
+    for (CudaStream* stream : {&stream_, &calling_}) {
+      status =
+          runtime_.check("cudaStreamCreateWithPriority",
+                         calls_.streamCreateWithPriority(stream, kCudaStreamNonBlocking, least));
+      if (!status.ok()) break;
+    }
+    return status;
   }
 
   // All that will ever be needed, so that none is made on a block's way.
@@ -140,8 +150,9 @@ class CudaCopier final : public DeviceCopier {
   }
 
   Status registerStaging(const StagingMemory& staging) {
+    const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const auto address = reinterpret_cast<uint64_t>(staging.data);
-    if (address % kPageBytes != 0 || staging.slotBytes % kPageBytes != 0) {
+    if (address % page != 0 || staging.slotBytes % page != 0) {
       return Status::fatal(-1, "staging of " + std::to_string(staging.slotBytes) +
                                    " bytes a slot; whole pages would be right");
     }
@@ -164,11 +175,19 @@ class CudaCopier final : public DeviceCopier {
         runtime_.check("cudaDeviceGetAttribute",
                        calls_.deviceGetAttribute(&pitchMax, kCudaAttributeMaxPitch, device_));
     if (!status.ok()) return status;
+    int hostPointers = 0;
+    status = runtime_.check(
+        "cudaDeviceGetAttribute",
+        calls_.deviceGetAttribute(&hostPointers, kCudaAttributeHostPointerForRegistered, device_));
+    if (!status.ok()) return status;
+    // A batch is given the addresses of registered memory as the host knows them.
+    const bool batch = runtime_.hasBatchCopy() && hostPointers != 0;
     text_ = "cuda device " + std::to_string(device_) + ", runtime " +
             std::to_string(runtime_.version()) + ", ";
     for (const PieceTable& table : groups_) {
-      plans_.push_back(CudaCopyPlan::of(table, static_cast<uint64_t>(std::max(0, pitchMax)),
-                                        runtime_.hasBatchCopy()));
+      plans_.push_back(CudaCopyPlan::of(
+          table, static_cast<uint64_t>(std::max(0, pitchMax)), batch,
+          [&](const uint8_t* first, const uint8_t* last) { return inOneAllocation(first, last); }));
       const CudaCopyPlan& plan = plans_.back();
       if (plans_.size() > 1) text_ += "; ";
       text_ += std::to_string(plan.ranges) + " ranges a block in " +
@@ -180,6 +199,17 @@ class CudaCopier final : public DeviceCopier {
       }
     }
     return Status::well();
+  }
+
+  bool inOneAllocation(const uint8_t* first, const uint8_t* last) const {
+    uint64_t base = 0;
+    size_t bytes = 0;
+    const auto address = reinterpret_cast<uint64_t>(first);
+    if (calls_.memGetAddressRange == nullptr ||
+        calls_.memGetAddressRange(&base, &bytes, address) != kCudaSuccess) {
+      return false;
+    }
+    return reinterpret_cast<uint64_t>(last) - base < bytes;
   }
 
   void startReached() {
@@ -291,11 +321,16 @@ class CudaCopier final : public DeviceCopier {
     }
   }
 
-  // One call is on its way at a time, behind the copies that were begun before it.
+  // One call is on its way at a time, behind the copies that were begun before it. In a stream of
+  // its own: a call holds up what is behind it.
   void askForCall() {
     if (call_->asked.exchange(true)) return;
-    failure_ = runtime_.check("cudaLaunchHostFunc",
-                              calls_.launchHostFunc(stream_, &Call::arrive, call_.get()));
+    failure_ = runtime_.check("cudaStreamWaitEvent",
+                              calls_.streamWaitEvent(calling_, done_[pending_.back()], 0));
+    if (failure_.ok()) {
+      failure_ = runtime_.check("cudaLaunchHostFunc",
+                                calls_.launchHostFunc(calling_, &Call::arrive, call_.get()));
+    }
     if (failure_.ok()) {
       callsAsked_++;
     } else {
@@ -307,7 +342,7 @@ class CudaCopier final : public DeviceCopier {
   // all, what it calls is still there.
   void awaitCall() {
     while (call_->returned.load() < callsAsked_) {
-      const CudaError answer = calls_.streamQuery(stream_);
+      const CudaError answer = calls_.streamQuery(calling_);
       if (answer != kCudaErrorNotReady && answer != kCudaSuccess) {
         Call::keep(std::move(call_));
         call_ = std::make_unique<Call>();
@@ -318,9 +353,12 @@ class CudaCopier final : public DeviceCopier {
     }
   }
 
-  // After a failure: an idle stream has let go of everything, and so has one that is lost.
+  // After a failure: an idle stream has let go of everything, and so has a context that is gone.
+  // Whatever else the query answers says nothing of what is under way.
   void reapLeft(std::span<uint32_t> tokens, uint32_t& count) {
-    if (pending_.empty() || calls_.streamQuery(stream_) == kCudaErrorNotReady) return;
+    if (pending_.empty()) return;
+    const CudaError answer = calls_.streamQuery(stream_);
+    if (answer != kCudaSuccess && !CudaRuntime::isLost(answer)) return;
     while (!pending_.empty() && count < tokens.size()) tokens[count++] = pending_.pop();
   }
 
@@ -334,8 +372,10 @@ class CudaCopier final : public DeviceCopier {
     static void arrive(void* data) {
       auto* call = static_cast<Call*>(data);
       call->asked.store(false);
-      const std::lock_guard lock(call->mutex);
-      if (call->wake) call->wake();
+      {
+        const std::lock_guard lock(call->mutex);
+        if (call->wake) call->wake();
+      }
       call->returned.fetch_add(1);
     }
 
@@ -358,6 +398,7 @@ class CudaCopier final : public DeviceCopier {
   const std::vector<PieceTable>& groups_;
   std::vector<CudaCopyPlan> plans_;
   CudaStream stream_ = nullptr;
+  CudaStream calling_ = nullptr;   // for host functions
   std::vector<CudaEvent> done_;    // one for each token: behind its copy
   std::vector<CudaEvent> before_;  // one for each token: in the caller's stream
   std::vector<uint8_t*> chunks_;

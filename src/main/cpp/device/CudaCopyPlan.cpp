@@ -32,13 +32,15 @@ bool isNextRow(const CudaCopyOp& op, const CudaCopyOp& next, uint64_t pitchMax) 
 
 }  // namespace
 
-CudaCopyPlan CudaCopyPlan::of(const PieceTable& table, uint64_t pitchMax, bool hasBatch) {
+CudaCopyPlan CudaCopyPlan::of(const PieceTable& table, uint64_t pitchMax, bool hasBatch,
+                              const Within& within) {
   CudaCopyPlan plan;
   const std::vector<CudaCopyOp> ranges = mergeNeighbours(table);
   plan.ranges = static_cast<uint32_t>(ranges.size());
   for (const CudaCopyOp& range : ranges) {
     CudaCopyOp* last = plan.ops.empty() ? nullptr : &plan.ops.back();
-    if (last != nullptr && isNextRow(*last, range, pitchMax)) {
+    const uint8_t* end = range.base + (table.deviceBlocks - 1) * range.stride + range.bytes - 1;
+    if (last != nullptr && isNextRow(*last, range, pitchMax) && within(last->base, end)) {
       last->pitch = static_cast<uint64_t>(range.base - last->base) / last->rows;
       last->rows++;
     } else {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "device/DeviceCopier.h"
@@ -25,9 +26,12 @@ struct CudaCopyPlan {
   bool batched = false;  // all ranges in one call
 
   // Pieces that lie one behind the other on both sides become one range; ranges of one length at
-  // one distance become one op of rows, where the device's pitch allows it. What is left over goes
-  // in one batch, where the runtime has it and where that is fewer calls.
-  static CudaCopyPlan of(const PieceTable& table, uint64_t pitchMax, bool hasBatch);
+  // one distance in one allocation become one op of rows, where the device's pitch allows it. What
+  // is left over goes in one batch, where the runtime has it and where that is fewer calls.
+  // `within` says whether two addresses lie in one allocation: a row copy must not leave it.
+  using Within = std::function<bool(const uint8_t* first, const uint8_t* last)>;
+  static CudaCopyPlan of(const PieceTable& table, uint64_t pitchMax, bool hasBatch,
+                         const Within& within);
 };
 
 }  // namespace spillway

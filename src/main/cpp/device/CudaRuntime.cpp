@@ -2,38 +2,23 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <sstream>
+#include <thread>
+#include <utility>
 
 namespace spillway {
 namespace {
 
 constexpr int kBatchCopySince = 12080;
 constexpr int kBatchCopyFormOf13 = 13000;
-
-// A runtime that the process has loaded already is shared; else the newest one that is installed.
-void* openLibrary(const std::string& path, std::string& name, std::string& why) {
-  if (!path.empty()) {
-    name = path;
-    void* library = dlopen(path.c_str(), RTLD_NOW);
-    if (library == nullptr) why = std::string("no CUDA runtime at the given path: ") + dlerror();
-    return library;
-  }
-  constexpr std::array kNames = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
-  for (const int mode : {RTLD_NOW | RTLD_NOLOAD, RTLD_NOW}) {
-    for (const char* candidate : kNames) {
-      name = candidate;
-      if (void* library = dlopen(candidate, mode)) return library;
-    }
-  }
-  why = "no CUDA runtime (libcudart.so.13, .12 or .11.0) is loaded or on the library path";
-  return nullptr;
-}
 
 template <typename Call>
 bool find(void* library, const char* name, Call& call, std::string& missing) {
@@ -78,32 +63,28 @@ std::string linkOf(const std::string& busId) {
   return speed.empty() ? "" : speed + " x" + width;
 }
 
-// The device is the thread's affair; whoever called must find theirs again.
-class CurrentDevice {
- public:
-  CurrentDevice(const CudaRuntime& runtime, int device) : runtime_(runtime) {
-    status_ = runtime.check("cudaGetDevice", runtime.calls().getDevice(&before_));
-    if (status_.ok()) status_ = runtime.check("cudaSetDevice", runtime.calls().setDevice(device));
-  }
-  CurrentDevice(const CurrentDevice&) = delete;
-  CurrentDevice& operator=(const CurrentDevice&) = delete;
-  ~CurrentDevice() {
-    if (before_ >= 0) static_cast<void>(runtime_.calls().setDevice(before_));
-  }
-  const Status& status() const { return status_; }
-
- private:
-  const CudaRuntime& runtime_;
-  int before_ = -1;
-  Status status_;
-};
+// Does something with a device on a thread of its own: which device is current is a thread's
+// affair, and putting back the one that was would make a context there.
+template <typename Action>
+Status onDevice(const CudaRuntime& runtime, int device, Action action) {
+  Status status;
+  std::thread([&] {
+    int mode = kCudaCaptureModeRelaxed;
+    status = runtime.check("cudaThreadExchangeStreamCaptureMode",
+                           runtime.calls().threadExchangeStreamCaptureMode(&mode));
+    if (status.ok()) status = runtime.check("cudaSetDevice", runtime.calls().setDevice(device));
+    if (status.ok()) status = action();
+  }).join();
+  return status;
+}
 
 void describeDevice(const CudaRuntime& runtime, int device, std::ostringstream& text) {
-  const CurrentDevice current(runtime, device);
   size_t free = 0;
   size_t total = 0;
-  if (current.status().ok() &&
-      runtime.check("cudaMemGetInfo", runtime.calls().memGetInfo(&free, &total)).ok()) {
+  const Status asked = onDevice(runtime, device, [&] {
+    return runtime.check("cudaMemGetInfo", runtime.calls().memGetInfo(&free, &total));
+  });
+  if (asked.ok()) {
     text << "device." << device << ".freeBytes=" << free << "\n"
          << "device." << device << ".totalBytes=" << total << "\n";
   }
@@ -119,13 +100,45 @@ const CudaRuntime* CudaRuntime::load(const std::string& path, std::string& why) 
   static auto& loaded = *new std::map<std::string, std::unique_ptr<CudaRuntime>>;
   const std::lock_guard lock(mutex);
   if (const auto known = loaded.find(path); known != loaded.end()) return known->second.get();
-  std::string name;
-  void* library = openLibrary(path, name, why);
-  if (library == nullptr) return nullptr;
+  std::unique_ptr<CudaRuntime> runtime;
+  if (path.empty()) {
+    runtime = look(why);
+  } else if (void* library = dlopen(path.c_str(), RTLD_NOW)) {
+    runtime = of(library, path, why);
+  } else {
+    why = std::string("no CUDA runtime at the given path: ") + dlerror();
+  }
+  if (!runtime) return nullptr;
+  return loaded.emplace(path, std::move(runtime)).first->second.get();
+}
+
+std::unique_ptr<CudaRuntime> CudaRuntime::of(void* library, const std::string& name,
+                                             std::string& why) {
   std::unique_ptr<CudaRuntime> runtime(new CudaRuntime);
   runtime->library_ = name;
-  if (!runtime->resolve(library, why)) return nullptr;
-  return loaded.emplace(path, std::move(runtime)).first->second.get();
+  return runtime->resolve(library, why) ? std::move(runtime) : nullptr;
+}
+
+// A runtime that the process has loaded already is shared; else the newest that is installed and
+// that the driver can work with, or, where it can with none, the newest.
+std::unique_ptr<CudaRuntime> CudaRuntime::look(std::string& why) {
+  constexpr std::array kNames = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
+  for (const char* name : kNames) {
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_NOLOAD)) return of(library, name, why);
+  }
+  std::unique_ptr<CudaRuntime> newest;
+  for (const char* name : kNames) {
+    void* library = dlopen(name, RTLD_NOW);
+    auto runtime = library == nullptr ? nullptr : of(library, name, why);
+    if (!runtime) continue;
+    int devices = 0;
+    if (runtime->calls().getDeviceCount(&devices) != kCudaErrorInsufficientDriver) return runtime;
+    if (!newest) newest = std::move(runtime);
+  }
+  if (!newest && why.empty()) {
+    why = "no CUDA runtime (libcudart.so.13, .12 or .11.0) is loaded or on the library path";
+  }
+  return newest;
 }
 
 bool CudaRuntime::resolve(void* library, std::string& why) {
@@ -150,6 +163,7 @@ bool CudaRuntime::resolve(void* library, std::string& why) {
   find(library, "cudaStreamCreateWithPriority", calls_.streamCreateWithPriority, missing);
   find(library, "cudaStreamDestroy", calls_.streamDestroy, missing);
   find(library, "cudaStreamQuery", calls_.streamQuery, missing);
+  find(library, "cudaStreamSynchronize", calls_.streamSynchronize, missing);
   find(library, "cudaStreamWaitEvent", calls_.streamWaitEvent, missing);
   find(library, "cudaThreadExchangeStreamCaptureMode", calls_.threadExchangeStreamCaptureMode,
        missing);
@@ -169,16 +183,40 @@ bool CudaRuntime::resolve(void* library, std::string& why) {
     why = check("cudaRuntimeGetVersion", error).cause;
     return false;
   }
-  const EntryPointAnswer batch{version_ >= kBatchCopySince ? 0 : -1,
-                               dlsym(library, "cudaMemcpyBatchAsync")};
-  if (batchCopyUsable(batch)) {
-    if (version_ >= kBatchCopyFormOf13) {
-      calls_.memcpyBatch13 = reinterpret_cast<decltype(calls_.memcpyBatch13)>(batch.pointer);
-    } else {
-      calls_.memcpyBatch12 = reinterpret_cast<decltype(calls_.memcpyBatch12)>(batch.pointer);
+  resolveBatchCopy(library);
+  void* driver = dlsym(library, "cuMemGetAddressRange_v2");
+  if (driver == nullptr) {
+    if (void* cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)) {
+      driver = dlsym(cuda, "cuMemGetAddressRange_v2");
     }
   }
+  calls_.memGetAddressRange = reinterpret_cast<decltype(calls_.memGetAddressRange)>(driver);
   return true;
+}
+
+// A runtime that knows the batch copy is of no use over a driver that does not. The environment may
+// say no: it is the youngest of these calls.
+void CudaRuntime::resolveBatchCopy(void* library) {
+  const char* wish = std::getenv("SPILLWAY_CUDA_BATCH");
+  if (wish != nullptr && std::string(wish) == "0") return;
+  int driver = 0;
+  const CudaError asked = calls_.driverGetVersion(&driver);
+  const bool known = version_ >= kBatchCopySince && driver >= kBatchCopySince;
+  const EntryPointAnswer batch{asked != kCudaSuccess ? asked
+                               : known               ? 0
+                                                     : -1,
+                               dlsym(library, "cudaMemcpyBatchAsync")};
+  if (!batchCopyUsable(batch)) return;
+  if (version_ >= kBatchCopyFormOf13) {
+    calls_.memcpyBatch13 = reinterpret_cast<decltype(calls_.memcpyBatch13)>(batch.pointer);
+  } else {
+    calls_.memcpyBatch12 = reinterpret_cast<decltype(calls_.memcpyBatch12)>(batch.pointer);
+  }
+}
+
+bool CudaRuntime::isLost(CudaError error) {
+  constexpr std::array kLost = {4, 214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999};
+  return std::find(kLost.begin(), kLost.end(), error) != kLost.end();
 }
 
 Status CudaRuntime::check(const char* call, CudaError error) const {
@@ -222,35 +260,45 @@ std::string describeCuda(const std::string& path) {
 }
 
 Status CudaMemory::allocate(uint64_t bytes, uint64_t& address) const {
-  const CurrentDevice current(runtime_, device_);
-  if (!current.status().ok()) return current.status();
-  void* memory = nullptr;
-  Status status = runtime_.check("cudaMalloc", runtime_.calls().malloc(&memory, bytes));
-  if (status.ok()) status = runtime_.check("cudaMemset", runtime_.calls().memset(memory, 0, bytes));
-  address = reinterpret_cast<uint64_t>(memory);
-  if (!status.ok() && memory != nullptr) static_cast<void>(runtime_.calls().free(memory));
-  return status;
+  return onDevice(runtime_, device_, [&] {
+    void* memory = nullptr;
+    Status status = runtime_.check("cudaMalloc", runtime_.calls().malloc(&memory, bytes));
+    if (!status.ok()) return status;
+    status = runtime_.check("cudaMemset", runtime_.calls().memset(memory, 0, bytes));
+    if (status.ok()) status = settle();
+    if (!status.ok()) static_cast<void>(runtime_.calls().free(memory));
+    address = reinterpret_cast<uint64_t>(memory);
+    return status;
+  });
 }
 
 Status CudaMemory::release(uint64_t address) const {
-  const CurrentDevice current(runtime_, device_);
-  if (!current.status().ok()) return current.status();
-  return runtime_.check("cudaFree", runtime_.calls().free(reinterpret_cast<void*>(address)));
+  return onDevice(runtime_, device_, [&] {
+    return runtime_.check("cudaFree", runtime_.calls().free(reinterpret_cast<void*>(address)));
+  });
 }
 
 Status CudaMemory::read(uint64_t address, void* target, uint64_t bytes) const {
-  const CurrentDevice current(runtime_, device_);
-  if (!current.status().ok()) return current.status();
-  return runtime_.check(
-      "cudaMemcpy", runtime_.calls().memcpy(target, reinterpret_cast<const void*>(address), bytes,
-                                            kCudaDeviceToHost));
+  return onDevice(runtime_, device_, [&] {
+    return runtime_.check(
+        "cudaMemcpy", runtime_.calls().memcpy(target, reinterpret_cast<const void*>(address), bytes,
+                                              kCudaDeviceToHost));
+  });
 }
 
 Status CudaMemory::write(uint64_t address, const void* source, uint64_t bytes) const {
-  const CurrentDevice current(runtime_, device_);
-  if (!current.status().ok()) return current.status();
-  return runtime_.check("cudaMemcpy", runtime_.calls().memcpy(reinterpret_cast<void*>(address),
-                                                              source, bytes, kCudaHostToDevice));
+  return onDevice(runtime_, device_, [&] {
+    const Status status =
+        runtime_.check("cudaMemcpy", runtime_.calls().memcpy(reinterpret_cast<void*>(address),
+                                                             source, bytes, kCudaHostToDevice));
+    return status.ok() ? settle() : status;
+  });
+}
+
+// What is set or written from pageable memory may still be on its way when the call returns, and
+// the lanes' streams wait for no other.
+Status CudaMemory::settle() const {
+  return runtime_.check("cudaStreamSynchronize", runtime_.calls().streamSynchronize(nullptr));
 }
 
 }  // namespace spillway

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/Status.h"
@@ -17,6 +18,7 @@ using CudaStream = void*;
 using CudaEvent = void*;
 
 constexpr CudaError kCudaSuccess = 0;
+constexpr CudaError kCudaErrorInsufficientDriver = 35;
 constexpr CudaError kCudaErrorNotReady = 600;
 
 constexpr int kCudaHostToDevice = 1;
@@ -26,6 +28,7 @@ constexpr unsigned kCudaEventDisableTiming = 2;
 constexpr unsigned kCudaHostRegisterPortable = 1;
 constexpr int kCudaCaptureModeRelaxed = 2;
 constexpr int kCudaAttributeMaxPitch = 11;
+constexpr int kCudaAttributeHostPointerForRegistered = 91;
 
 // When a batch copy may read its sources.
 constexpr int kCudaSourceStreamOrdered = 1;
@@ -65,6 +68,7 @@ struct CudaCalls {
   CudaError (*streamCreateWithPriority)(CudaStream*, unsigned, int);
   CudaError (*streamDestroy)(CudaStream);
   CudaError (*streamQuery)(CudaStream);
+  CudaError (*streamSynchronize)(CudaStream);
   CudaError (*streamWaitEvent)(CudaStream, CudaEvent, unsigned);
   CudaError (*threadExchangeStreamCaptureMode)(int*);
   CudaError (*eventCreateWithFlags)(CudaEvent*, unsigned);
@@ -79,6 +83,8 @@ struct CudaCalls {
                              size_t*, CudaStream);
   CudaError (*memcpyBatch13)(void* const*, const void* const*, const size_t*, size_t,
                              CudaCopyAttributes*, size_t*, size_t, CudaStream);
+  // Of the driver, where it is loaded: base and size of the allocation that an address lies in.
+  CudaError (*memGetAddressRange)(uint64_t*, size_t*, uint64_t);
 };
 
 // How the look-up of an entry point may answer. It can say "success" with a null pointer, so both
@@ -106,6 +112,8 @@ class CudaRuntime {
   const std::string& library() const { return library_; }
   int version() const { return version_; }
   bool hasBatchCopy() const { return calls_.memcpyBatch12 || calls_.memcpyBatch13; }
+  // Whether the context is gone for good, and with it all that was under way.
+  static bool isLost(CudaError error);
 
   // Well, or fatal with the call, the error's name and its text.
   Status check(const char* call, CudaError error) const;
@@ -113,6 +121,9 @@ class CudaRuntime {
  private:
   CudaRuntime() = default;
   bool resolve(void* library, std::string& why);
+  void resolveBatchCopy(void* library);
+  static std::unique_ptr<CudaRuntime> of(void* library, const std::string& name, std::string& why);
+  static std::unique_ptr<CudaRuntime> look(std::string& why);
 
   CudaCalls calls_{};
   std::string library_;
@@ -123,10 +134,11 @@ class CudaRuntime {
 // want to know before they open. Any thread.
 std::string describeCuda(const std::string& path);
 
-// Device memory for the replay, for tests and for whoever has no allocator of their own.
+// Device memory for the replay, for tests and for whoever has no allocator of their own. Each call
+// does its work on a thread of its own, so that the caller's device, last error and captures are
+// left alone.
 class CudaMemory {
  public:
-  // Makes the device current for the calling thread during each call, and puts back what was.
   CudaMemory(const CudaRuntime& runtime, int device) : runtime_(runtime), device_(device) {}
   Status allocate(uint64_t bytes, uint64_t& address) const;
   Status release(uint64_t address) const;
@@ -135,6 +147,8 @@ class CudaMemory {
   Status write(uint64_t address, const void* source, uint64_t bytes) const;
 
  private:
+  Status settle() const;
+
   const CudaRuntime& runtime_;
   int device_;
 };

@@ -62,6 +62,7 @@ SAME(deviceGetStreamPriorityRange, ::cudaDeviceGetStreamPriorityRange);
 SAME(streamCreateWithPriority, ::cudaStreamCreateWithPriority);
 SAME(streamDestroy, ::cudaStreamDestroy);
 SAME(streamQuery, ::cudaStreamQuery);
+SAME(streamSynchronize, ::cudaStreamSynchronize);
 SAME(streamWaitEvent, ::cudaStreamWaitEvent);
 SAME(threadExchangeStreamCaptureMode, ::cudaThreadExchangeStreamCaptureMode);
 SAME(eventCreateWithFlags, ::cudaEventCreateWithFlags);
@@ -85,6 +86,9 @@ static_assert(kCudaEventDisableTiming == cudaEventDisableTiming);
 static_assert(kCudaHostRegisterPortable == cudaHostRegisterPortable);
 static_assert(kCudaCaptureModeRelaxed == cudaStreamCaptureModeRelaxed);
 static_assert(kCudaAttributeMaxPitch == cudaDevAttrMaxPitch);
+static_assert(kCudaAttributeHostPointerForRegistered ==
+              cudaDevAttrCanUseHostPointerForRegisteredMem);
+static_assert(kCudaErrorInsufficientDriver == cudaErrorInsufficientDriver);
 #if CUDART_VERSION >= 12080
 static_assert(kCudaSourceStreamOrdered == cudaMemcpySrcAccessOrderStream);
 static_assert(kCudaSourceAnyOrder == cudaMemcpySrcAccessOrderAny);

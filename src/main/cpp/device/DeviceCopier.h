@@ -80,6 +80,8 @@ class DeviceCopier {
   virtual void quit() {}
   // Copies started and not yet reaped.
   virtual uint32_t pending() const = 0;
+  // Whether start() and reap() themselves read or write device memory.
+  virtual bool usesProcessor() const { return true; }
   // Whether `wake` will be called when one of these is complete; else reap() must be tried.
   virtual bool willWake() const { return false; }
   // How it copies, for the open report.

@@ -22,6 +22,7 @@ class FaultyCopier final : public DeviceCopier {
     return copier_->attach(staging, std::move(wake));
   }
   void detach() override { copier_->detach(); }
+  bool usesProcessor() const override { return copier_->usesProcessor(); }
   bool willWake() const override { return late_.empty() && copier_->willWake(); }
   const char* describe() const override { return copier_->describe(); }
   Status start(const CopyRequest& request) override;

@@ -124,7 +124,8 @@ void Lane::giveUp() {
 }
 
 bool Lane::mayTouchDevice() {
-  touchesDevice_.store(true);
+  // A call of CUDA may block for long, and touches nothing by itself.
+  touchesDevice_.store(parts_.copier->usesProcessor());
   if (!givenUp_.load()) return true;
   touchesDevice_.store(false);
   return false;
@@ -155,6 +156,7 @@ Status Lane::startUp() {
     if (!status.ok()) parts_.copier->detach();
     return status;
   } catch (const std::bad_alloc&) {
+    parts_.copier->detach();
     return Status::fatal(0, "host memory ran out while a lane started");
   }
 }

@@ -9,7 +9,8 @@
 // blanks or line ends.
 //
 //   seed=N          of all moments                    devices=N     how many there are (4)
-//   version=N       of the runtime (13000)            batch=0       no cudaMemcpyBatchAsync
+//   version=N       of the runtime (13000)            driver=N      of the driver (as the runtime)
+//   hostpointers=0  no batches of registered memory   batch=0       no cudaMemcpyBatchAsync
 //   micros=N        the latest moment (100)           pitch=N       the largest pitch of a 2-D copy
 //   fail=CALL:N:E   the N-th call of CALL answers E   lose=N        the N-th copy loses its device
 //   stall=N         the N-th copy never ends
@@ -103,6 +104,8 @@ struct Config {
   uint64_t seed = 1;
   int devices = 4;
   int version = 13000;
+  int driver = 0;
+  bool hostPointers = true;
   bool batch = true;
   unsigned micros = 100;
   int pitch = 0x7fffffff;
@@ -216,7 +219,27 @@ class Machine {
     return holds(registered_, at, bytes, -1);
   }
 
+  int rangeOf(uint64_t address, uint64_t* base, size_t* bytes) const {
+    auto* place = reinterpret_cast<uint8_t*>(address);
+    const auto after = allocated_.upper_bound(place);
+    if (after == allocated_.begin()) return kInvalidValue;
+    const auto& [begin, allocation] = *std::prev(after);
+    if (place >= begin + allocation.bytes) return kInvalidValue;
+    *base = reinterpret_cast<uint64_t>(begin);
+    *bytes = allocation.bytes;
+    return 0;
+  }
+
+  // Null and one are the default stream of the calling thread's device.
   Stream* stream(void* handle) {
+    if (reinterpret_cast<uintptr_t>(handle) <= 1) {
+      auto& owned = defaults_[mine().device];
+      if (owned == nullptr) {
+        owned = std::make_unique<Stream>();
+        owned->device = mine().device;
+      }
+      return owned.get();
+    }
     const auto found = streams_.find(static_cast<Stream*>(handle));
     return found == streams_.end() ? nullptr : found->first;
   }
@@ -404,6 +427,8 @@ class Machine {
     if (name == "seed") config_.seed = number;
     if (name == "devices") config_.devices = static_cast<int>(number);
     if (name == "version") config_.version = static_cast<int>(number);
+    if (name == "driver") config_.driver = static_cast<int>(number);
+    if (name == "hostpointers") config_.hostPointers = number != 0;
     if (name == "batch") config_.batch = number != 0;
     if (name == "micros") config_.micros = static_cast<unsigned>(number);
     if (name == "pitch") config_.pitch = static_cast<int>(number);
@@ -452,9 +477,10 @@ class Machine {
       bool moved = false;
       std::vector<Stream*> all;
       for (const auto& [stream, owned] : streams_) all.push_back(stream);
+      for (const auto& [device, owned] : defaults_) all.push_back(owned.get());
       if (!all.empty()) std::rotate(all.begin(), all.begin() + roll() % all.size(), all.end());
       for (Stream* stream : all) {
-        if (streams_.count(stream) == 0) continue;  // destroyed while a function was called
+        if (!isAlive(stream)) continue;  // destroyed meanwhile
         if (lost_.count(stream->device) != 0) {
           stream->ops.clear();
           continue;
@@ -465,6 +491,11 @@ class Machine {
       }
       if (!moved) work_.wait_until(lock, next);
     }
+  }
+
+  bool isAlive(Stream* stream) const {
+    const auto same = [&](const auto& each) { return each.second.get() == stream; };
+    return streams_.count(stream) != 0 || std::any_of(defaults_.begin(), defaults_.end(), same);
   }
 
   // What may be read before its turn is, now and then.
@@ -509,12 +540,12 @@ class Machine {
     if (op.kind == Kind::kCall) {
       const auto function = op.call;
       void* data = op.data;
+      stream.ops.pop_front();
       stream.busy = true;
       lock.unlock();
-      function(data);
+      function(data);  // which may have the stream destroyed
       lock.lock();
-      stream.busy = false;
-      stream.ops.pop_front();
+      if (isAlive(&stream)) stream.busy = false;
       return true;
     }
     if (op.kind == Kind::kKernel) {
@@ -540,6 +571,7 @@ class Machine {
   Config config_;
   uint64_t dice_ = 1;
   std::map<Stream*, std::unique_ptr<Stream>> streams_;
+  std::map<int, std::unique_ptr<Stream>> defaults_;
   std::map<Event*, std::shared_ptr<Event>> events_;
   std::map<uint8_t*, Allocation> allocated_;
   std::map<uint8_t*, Allocation> registered_;
@@ -573,7 +605,8 @@ EXPORT int cudaRuntimeGetVersion(int* version) {
 }
 EXPORT int cudaDriverGetVersion(int* version) {
   ENTER("cudaDriverGetVersion");
-  *version = machine().config().version;
+  const auto& config = machine().config();
+  *version = config.driver != 0 ? config.driver : config.version;
   return 0;
 }
 EXPORT int cudaGetDeviceCount(int* count) {
@@ -596,6 +629,10 @@ EXPORT int cudaGetDevice(int* device) {
 EXPORT int cudaDeviceGetAttribute(int* value, int attribute, int device) {
   ENTER("cudaDeviceGetAttribute");
   if (!machine().knowsDevice(device)) return kInvalidDevice;
+  if (attribute == 91) {
+    *value = machine().config().hostPointers ? 1 : 0;
+    return 0;
+  }
   if (attribute != 11) return kInvalidValue;
   *value = machine().config().pitch;
   return 0;
@@ -652,6 +689,15 @@ EXPORT int cudaMemcpy2DAsync(void* target, size_t targetPitch, const void* sourc
       sourcePitch > largest) {
     return machine().violation(kInvalidValue, "a pitch out of bounds");
   }
+  uint64_t base = 0;
+  size_t bytes = 0;
+  const bool down = kind == 2;
+  const auto* device = static_cast<const uint8_t*>(down ? source : target);
+  const uint8_t* last = device + (height - 1) * (down ? sourcePitch : targetPitch) + width - 1;
+  if (machine().rangeOf(reinterpret_cast<uint64_t>(device), &base, &bytes) != 0 ||
+      reinterpret_cast<uint64_t>(last) - base >= bytes) {
+    return machine().violation(kInvalidValue, "rows that leave their allocation");
+  }
   std::vector<Range> ranges(height);
   for (size_t row = 0; row < height; row++) {
     ranges[row].target = static_cast<uint8_t*>(target) + row * targetPitch;
@@ -692,7 +738,9 @@ EXPORT int cudaMemcpyBatchAsync(void* const* targets, const void* const* sources
                                 const size_t* from, size_t attributeCount, void* eighth,
                                 void* ninth) {
   ENTER("cudaMemcpyBatchAsync");
-  if (!machine().config().batch) return kInvalidValue;
+  const auto& config = machine().config();
+  if (!config.batch || (config.driver != 0 && config.driver < 12080)) return 36;
+  if (!config.hostPointers) return machine().violation(700, "a batch of host pointers");
   void* stream = machine().config().version >= 13000 ? eighth : ninth;
   return batch(targets, sources, sizes, count, attributes, from, attributeCount, stream);
 }
@@ -725,6 +773,14 @@ EXPORT int cudaStreamDestroy(void* stream) {
 EXPORT int cudaStreamQuery(void* stream) {
   ENTER("cudaStreamQuery");
   return machine().queryStream(stream);
+}
+EXPORT int cudaStreamSynchronize(void* stream) {
+  ENTER("cudaStreamSynchronize");
+  return stream == nullptr ? 0 : kInvalidHandle;
+}
+EXPORT int cuMemGetAddressRange_v2(uint64_t* base, size_t* bytes, uint64_t address) {
+  const Lock lock(machine().mutex());
+  return machine().rangeOf(address, base, bytes);
 }
 EXPORT int cudaStreamWaitEvent(void* stream, void* event, unsigned) {
   ENTER("cudaStreamWaitEvent");

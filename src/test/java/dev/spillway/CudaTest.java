@@ -306,4 +306,22 @@ class CudaTest {
       }
     }
   }
+
+  /** Shows: case51: the path in the system property is used by who probes and who opens alike. */
+  @Test
+  void thePathInTheSystemPropertyIsUsedEverywhere() {
+    System.setProperty("spillway.cuda.library", TestDevices.emulated(directory, "devices=3"));
+    try {
+      assertThat(CudaDevice.probe().devices()).hasSize(3);
+      try (var test =
+          new SpillwayFixture(
+              directory, CudaDevice.allocate(LAYOUT, new int[] {BLOCKS}, 2), builder -> builder)) {
+        assertThat(test.store(1, 0, 4).moved()).isEqualTo(4);
+        assertThat(test.load(1, 4, 8).moved()).isEqualTo(4);
+        assertThat(test.holds(11, 4)).isTrue();
+      }
+    } finally {
+      System.clearProperty("spillway.cuda.library");
+    }
+  }
 }

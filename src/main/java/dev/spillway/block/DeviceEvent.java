@@ -20,6 +20,8 @@ public record DeviceEvent(Kind kind, long address, long value) {
     CUDA_STREAM
   }
 
+  private static final long PER_THREAD_STREAM = 2;
+
   /** No waiting. */
   public static final DeviceEvent NOW = new DeviceEvent(0, 0);
 
@@ -29,14 +31,17 @@ public record DeviceEvent(Kind kind, long address, long value) {
   }
 
   public DeviceEvent {
-    if (address % Long.BYTES != 0) {
+    if (kind != Kind.CUDA_STREAM && address % Long.BYTES != 0) {
       throw new IllegalArgumentException(
           "event address 0x%x is not a multiple of 8".formatted(address));
     }
-    if (address == 0 && (kind == Kind.CUDA_EVENT || kind == Kind.CUDA_STREAM)) {
+    if (kind == Kind.CUDA_EVENT && address == 0) {
       throw new IllegalArgumentException(
-          "a %s at address 0; DeviceEvent.NOW would be right for no waiting"
-              .formatted(kind == Kind.CUDA_EVENT ? "CUDA event" : "CUDA stream"));
+          "a CUDA event at address 0; DeviceEvent.NOW would be right for no waiting");
+    }
+    if (kind == Kind.CUDA_STREAM && address == PER_THREAD_STREAM) {
+      throw new IllegalArgumentException(
+          "the per-thread default stream, which is another in each thread; an event would be right");
     }
   }
 
@@ -59,7 +64,7 @@ public record DeviceEvent(Kind kind, long address, long value) {
    * copy waits for it on the device. It must stay as it is, neither recorded anew nor destroyed,
    * until the transfer's blocks are quiet.
    *
-   * @param event the {@code cudaEvent_t}
+   * @param event the {@code cudaEvent_t}; CUDA does not check that it is one
    */
   public static DeviceEvent ofCudaEvent(long event) {
     return new DeviceEvent(Kind.CUDA_EVENT, event, 0);
@@ -70,7 +75,8 @@ public record DeviceEvent(Kind kind, long address, long value) {
    * more, namely for what is put into it before the copy is begun. Not while the stream is
    * captured.
    *
-   * @param stream the {@code cudaStream_t}
+   * @param stream the {@code cudaStream_t}, 0 for the default stream; CUDA does not check that it
+   *     is one
    */
   public static DeviceEvent ofCudaStream(long stream) {
     return new DeviceEvent(Kind.CUDA_STREAM, stream, 0);

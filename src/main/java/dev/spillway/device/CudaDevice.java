@@ -136,7 +136,7 @@ public final class CudaDevice implements BlockMemory {
       text.lines()
           .forEach(
               line -> {
-                int at = line.indexOf('=');
+                int at = Math.max(0, line.indexOf('=')); // a text of CUDA's may have more lines
                 values.put(line.substring(0, at), line.substring(at + 1));
               });
       var devices = new ArrayList<Gpu>();

@@ -166,6 +166,17 @@ public final class KvTensors implements DeviceMemory {
     private Builder outermost(String tensor, long base, long tensorBytes, int parts, long bytes) {
       check(parts > 0, "tensor %s: %d parts; at least 1 would be right", tensor, parts);
       checkTensor(tensor, base, tensorBytes, parts, bytes, bytes);
+      check(
+          tensorBytes == parts * (long) blocks * bytes,
+          "tensor %s of group %s has %d bytes; %d parts of %d blocks of %d bytes, one part right"
+              + " behind the other, have %d",
+          tensor,
+          name,
+          tensorBytes,
+          parts,
+          blocks,
+          bytes,
+          parts * (long) blocks * bytes);
       for (int part = 0; part < parts; part++) {
         add(base + (long) part * blocks * bytes, bytes, bytes);
       }

@@ -1,8 +1,7 @@
 package dev.spillway.engine;
 
+import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 
 /**
  * Memory of a CUDA device, for the replay, for tests and for callers without an allocator of their
@@ -14,7 +13,7 @@ public final class CudaMemory implements AutoCloseable {
   private final int device;
   private final long address;
   private final long bytes;
-  private boolean closed;
+  private volatile boolean closed;
 
   private CudaMemory(byte[] library, int device, long address, long bytes) {
     this.library = library;
@@ -58,8 +57,7 @@ public final class CudaMemory implements AutoCloseable {
 
   private static byte[] pathOf(String library) {
     NativeLibrary.load();
-    var path = library.isEmpty() ? CudaPresets.library() : Path.of(library).toString();
-    return NativeEngine.terminated(path, StandardCharsets.UTF_8);
+    return CudaPresets.library(library);
   }
 
   public long address() {
@@ -70,26 +68,39 @@ public final class CudaMemory implements AutoCloseable {
   /** Copies {@code target.remaining()} bytes from the device into a direct buffer. */
   public void read(long offset, ByteBuffer target) {
     check(offset, target);
-    int error =
-        KvEngineNative.cudaRead(
-            library,
-            device,
-            address + offset,
-            KvEngineNative.addressOf(target),
-            target.remaining());
+    if (target.isReadOnly()) {
+      throw new IllegalArgumentException("a buffer that is read-only; another would be right");
+    }
+    int error;
+    try {
+      error =
+          KvEngineNative.cudaRead(
+              library,
+              device,
+              address + offset,
+              KvEngineNative.addressOf(target),
+              target.remaining());
+    } finally {
+      Reference.reachabilityFence(target);
+    }
     checkWell(error, "read");
   }
 
   /** Copies {@code source.remaining()} bytes of a direct buffer to the device. */
   public void write(long offset, ByteBuffer source) {
     check(offset, source);
-    int error =
-        KvEngineNative.cudaWrite(
-            library,
-            device,
-            address + offset,
-            KvEngineNative.addressOf(source),
-            source.remaining());
+    int error;
+    try {
+      error =
+          KvEngineNative.cudaWrite(
+              library,
+              device,
+              address + offset,
+              KvEngineNative.addressOf(source),
+              source.remaining());
+    } finally {
+      Reference.reachabilityFence(source);
+    }
     checkWell(error, "write");
   }
 

@@ -15,16 +15,16 @@ final class CudaPresets {
   private CudaPresets() {}
 
   /**
-   * Loads the presets' runtime, which is then found as one that the process has already.
-   *
-   * @return its path where the system property {@code spillway.cuda.library} gives one, else empty
+   * The path of the CUDA runtime as native code takes it: what the caller gave, else what the
+   * system property {@code spillway.cuda.library} gives, else empty, to look for one; then the
+   * presets' runtime, where there is one, has been loaded and is found.
    */
-  static String library() {
-    var given = System.getProperty("spillway.cuda.library", "");
-    if (given.isEmpty()) {
+  static byte[] library(String given) {
+    var path = given.isEmpty() ? System.getProperty("spillway.cuda.library", "") : given;
+    if (path.isEmpty()) {
       load();
     }
-    return given;
+    return NativeEngine.terminated(path, NativeEngine.fileNameCharset());
   }
 
   private static void load() {

@@ -67,7 +67,7 @@ public final class NativeEngine implements TransferEngine {
             engine,
             terminated(options.directory().toString(), fileNameCharset()),
             terminated(options.nameSpace(), StandardCharsets.UTF_8),
-            terminated(options.cudaLibrary(), fileNameCharset()),
+            options.cudaDevice() < 0 ? new byte[1] : CudaPresets.library(options.cudaLibrary()),
             KvEngineNative.addressOf(record));
     if (reason == 0) {
       return opened(engine);

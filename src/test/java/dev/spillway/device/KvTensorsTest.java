@@ -51,6 +51,9 @@ class KvTensorsTest {
                 + " 4096, need more");
     assertThatThrownBy(() -> group.keysThenValues("layers.7", 4096, 2 * 10 * 4096 - 2, 4096))
         .hasMessageContaining("20 blocks of 4096 bytes");
+    assertThatThrownBy(() -> group.keysThenValues("layers.7", 4096, 2 * 12 * 4096, 4096))
+        .as("a tensor of 12 blocks, of which the second part is elsewhere")
+        .hasMessageContaining("tensor layers.7 of group attention has 98304 bytes; 2 parts of 10");
     assertThatThrownBy(() -> group.blocks("layers.7", 4096, 1 << 20, 4096, 4000))
         .hasMessageContaining("tensor layers.7: stride 4000 for blocks of 4096 bytes");
     assertThatThrownBy(() -> group.blocks("layers.7", 4096, 1 << 20, 0))

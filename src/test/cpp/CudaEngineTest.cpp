@@ -175,6 +175,7 @@ TEST(CudaEngineTest, f54CloseGivesUpOnACopyThatNeverEnds) {
   // Left alone for ever, as a process does that has such a device.
   static auto& kept = *new std::vector<CudaEngine*>;
   kept.push_back(test);
+  test->cuda.stop();
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class EmulatedCuda {
   }
   ~EmulatedCuda() {
     EXPECT_EQ(violations(), "");
-    call<void (*)()>("emulatedCudaStop")();
+    stop();
     std::filesystem::remove_all(folder_);
   }
   EmulatedCuda(const EmulatedCuda&) = delete;
@@ -45,6 +45,8 @@ class EmulatedCuda {
   const CudaRuntime& runtime() const { return *runtime_; }
   const std::string& path() const { return path_; }
 
+  // Nothing moves any more on this machine.
+  void stop() { call<void (*)()>("emulatedCudaStop")(); }
   void configure(const std::string& text) {
     call<void (*)(const char*)>("emulatedCudaConfigure")(text.c_str());
   }

@@ -77,6 +77,8 @@ public class JniLineBenchmark {
                 0,
                 List.of(List.of(device.pieceAddress(0, 0))),
                 List.of(BLOCKS),
+                -1,
+                "",
                 FaultSpec.NONE));
     plan.begin(0, Operation.STORE, 0, DeviceEvent.NOW);
     for (int i = 0; i < BLOCKS; i++) {

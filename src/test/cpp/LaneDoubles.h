@@ -129,7 +129,7 @@ class BendableCopier final : public DeviceCopier {
 
   Status attach(const StagingMemory&, std::function<void()>) override { return failAttach; }
   Status start(const CopyRequest& request) override {
-    starts++;
+    if (starts++ == 0 && onFirstStart) onFirstStart();
     return failStart.ok() ? real_->start(request) : failStart;
   }
   Status reap(std::span<uint32_t> tokens, uint32_t& count) override {
@@ -140,6 +140,7 @@ class BendableCopier final : public DeviceCopier {
   bool withdraw(uint32_t token) override { return real_->withdraw(token); }
   uint32_t pending() const override { return real_->pending(); }
 
+  std::function<void()> onFirstStart;  // on the lane's thread
   Status failAttach;
   Status failReap;  // once; then its copies are handed back
   Status failStart;
@@ -157,13 +158,13 @@ class LaneUnderTest {
   static constexpr uint32_t kPayload = 8000;
   static constexpr uint32_t kDepth = 4;
 
-  LaneUnderTest()
+  explicit LaneUnderTest(uint32_t depth = kDepth)
       : device(16 * kPayload),
         file_(fileOptions(directory_.path(), kPayload, 16)),
         disk(file_.fileBytes()) {
     groups_.push_back({{{device.data(), kPayload, kPayload}}, kPayload, 16});
     auto memoryRing = std::make_unique<MemoryRing>(disk);
-    auto bendable = std::make_unique<BendableCopier>(groups_, 2 * kDepth);
+    auto bendable = std::make_unique<BendableCopier>(groups_, 2 * depth);
     ring = memoryRing.get();
     copier = bendable.get();
     LaneParts parts;
@@ -173,8 +174,8 @@ class LaneUnderTest {
     parts.failure = &failure;
     parts.ring = std::move(memoryRing);
     parts.copier = std::move(bendable);
-    parts.queueDepth = kDepth;
-    parts.stagingSlots = 2 * kDepth;
+    parts.queueDepth = depth;
+    parts.stagingSlots = 2 * depth;
     parts.stagingSlotBytes = 8192;
     parts.blocksInFlightMax = 64;
     lane = std::make_unique<SomeLane>(std::move(parts));

@@ -106,6 +106,28 @@ TEST(CancelTest, aBadBlockThatNobodyWaitsForIsCountedAsDiscarded) {
   EXPECT_EQ(fate(test, FaultFate::kEnded, FaultCause::kCorrupt), 0u);
 }
 
+// The lane verifies a few blocks at a time: a cancel may find one that is read and waits its turn.
+TEST(CancelTest, aBadBlockThatWaitsToBeVerifiedIsCountedAsDiscarded) {
+  LoadTest test(16);
+  test.ring->hold();
+  test.copier->onFirstStart = [&] {
+    ASSERT_TRUE(test.lane->command(command(Operation::kCancel, 115, kWholeTicket)));
+  };
+  ASSERT_TRUE(test.lane->open().ok());
+  for (uint32_t slot = 0; slot < 16; slot++) {
+    DownRecord record = test.stored(slot, 0x22);
+    if (slot == 15) record.expectedChecksum++;
+    test.submit(record);
+  }
+  test.ring->awaitRequests(16);
+  test.ring->letGo();
+  const UpRecord bad = test.endings(16).back();
+  EXPECT_EQ(outcomeOf(bad), Outcome::kCancelled);
+  EXPECT_EQ(bad.kind, kEnded | kQuiet);
+  EXPECT_EQ(fate(test, FaultFate::kSeen, FaultCause::kCorrupt), 1u);
+  EXPECT_EQ(fate(test, FaultFate::kDiscarded, FaultCause::kCorrupt), 1u);
+}
+
 // Shows: case56 V74
 TEST(CancelTest, aStoreWhoseCopyRunsIsQuietOnlyAfterIt) {
   StoreTest test;

@@ -32,19 +32,27 @@ void LoadLane::verify(BlockTransfer& transfer) {
         static_cast<int>(transfer.state));
   CHECK(transfer.bytesMoved == transfer.extent.transferBytes, "%u of %u bytes", transfer.bytesMoved,
         transfer.extent.transferBytes);
-  const int64_t begun = now();
-  transfer.checksum =
-      checksum(transfer.data, transfer.extent.payloadBytes, transfer.record.checksumSeed);
-  transfer.verifyNanos = now() - begun;
-  const bool intact = transfer.checksum == transfer.record.expectedChecksum;
-  if (!intact) {
-    countFault(FaultFate::kSeen, FaultCause::kCorrupt);
-    countFault(abandoned ? FaultFate::kDiscarded : FaultFate::kEnded, FaultCause::kCorrupt);
-  }
+  const bool intact = isIntact(transfer, abandoned ? FaultFate::kDiscarded : FaultFate::kEnded);
   if (abandoned) return letGo(transfer);
   if (!intact) return fault(transfer, Outcome::kCorrupt, Stage::kVerifying, 0);
   transfer.advance(TransferEvent::kMovedWhole);
   startCopy(transfer, CopyDirection::kToDevice);
+}
+
+bool LoadLane::isIntact(BlockTransfer& transfer, FaultFate fate) {
+  const int64_t begun = now();
+  transfer.checksum =
+      checksum(transfer.data, transfer.extent.payloadBytes, transfer.record.checksumSeed);
+  transfer.verifyNanos = now() - begun;
+  if (transfer.checksum == transfer.record.expectedChecksum) return true;
+  countFault(FaultFate::kSeen, FaultCause::kCorrupt);
+  countFault(fate, FaultCause::kCorrupt);
+  return false;
+}
+
+void LoadLane::onForgotten(BlockTransfer& transfer) {
+  const auto isThis = [&](const BlockTransfer* queued) { return queued == &transfer; };
+  if (whole_.removeIf(isThis) > 0) isIntact(transfer, FaultFate::kDiscarded);
 }
 
 void LoadLane::onCopied(BlockTransfer& transfer) {

@@ -16,14 +16,14 @@ class LoadLane final : public Lane {
   bool hasWork() const override { return !whole_.empty(); }
   void onMoved(BlockTransfer& transfer) override;
   void onCopied(BlockTransfer& transfer) override;
-  void onForgotten(BlockTransfer& transfer) override {
-    whole_.removeIf([&](const BlockTransfer* queued) { return queued == &transfer; });
-  }
   // Verified all the same: a fault of the disk counts, whoever still waits for the block.
+  void onForgotten(BlockTransfer& transfer) override;
   void onMovedForNobody(BlockTransfer& transfer) override { whole_.push(&transfer); }
 
  private:
   void verify(BlockTransfer& transfer);
+  // Compares the checksum, and counts a block that differs.
+  bool isIntact(BlockTransfer& transfer, FaultFate fate);
 
   Fifo<BlockTransfer*> whole_;  // read, not yet verified
 };

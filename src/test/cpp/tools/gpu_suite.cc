@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -17,10 +18,12 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "KvEngine.h"
 #include "base/Checksum.h"
+#include "base/FaultPlan.h"
 #include "device/CudaRuntime.h"
 #include "device/DeviceCopier.h"
 #include "staging/StagingSlots.h"
@@ -126,42 +129,58 @@ std::vector<uint8_t> pattern(uint64_t bytes, uint32_t number) {
   return all;
 }
 
-// An engine over these tensors and a file in a folder of its own.
+// How an engine differs from the usual one: over device 0, without faults.
+struct Setup {
+  EngineKind kind = EngineKind::kAuto;
+  DeviceKind deviceKind = DeviceKind::kCuda;
+  uint32_t ordinal = 0;
+  std::vector<FaultRecord> faults;
+};
+
+// An engine over these blocks and a file in a folder of its own.
 class Engine {
  public:
-  Engine(const Suite& suite, const Tensors& tensors, EngineKind kind, uint64_t slots,
-         int device = 0)
+  Engine(const Suite& suite, const PieceTable& table, uint64_t slots, const Setup& setup = {})
       : folder_(std::filesystem::path(suite.directory) /
-                ("gpu-suite-" + std::to_string(getpid()))) {
+                ("gpu-suite-" + std::to_string(getpid()) + "-" + std::to_string(next_++))) {
     std::filesystem::create_directories(folder_);
     std::vector<uint64_t> words((sizeof(OpenRecord) + sizeof(GroupRecord) +
-                                 tensors.table.pieces.size() * sizeof(PieceRecord)) /
+                                 table.pieces.size() * sizeof(PieceRecord) +
+                                 setup.faults.size() * sizeof(FaultRecord)) /
                                 8);
     auto* record = reinterpret_cast<OpenRecord*>(words.data());
     record->version = kRecordVersion;
     record->rankCount = 1;
     record->groupCount = 1;
-    record->capacityBytes = roundUp(tensors.table.payloadBytes, 4096) * slots;
+    record->capacityBytes = roundUp(table.payloadBytes, 4096) * slots;
     record->stagingBytesMax = uint64_t{256} << 20;
     record->queueDepth = 32;
-    record->engineKind = static_cast<uint32_t>(kind);
+    record->engineKind = static_cast<uint32_t>(setup.kind);
     record->direct = 1;
     record->blocksInFlightMax = 4096;
-    record->fingerprint = tensors.table.payloadBytes;
-    record->deviceKind = static_cast<uint32_t>(DeviceKind::kCuda);
-    record->deviceOrdinal = static_cast<uint32_t>(device);
+    record->fingerprint = table.payloadBytes;
+    record->faultSeed = 7;
+    record->faultCount = static_cast<uint32_t>(setup.faults.size());
+    record->deviceKind = static_cast<uint32_t>(setup.deviceKind);
+    record->deviceOrdinal = setup.ordinal;
     auto* group = reinterpret_cast<GroupRecord*>(record + 1);
-    *group = {16, static_cast<uint32_t>(tensors.table.pieces.size()), tensors.table.deviceBlocks};
+    *group = {16, static_cast<uint32_t>(table.pieces.size()), table.deviceBlocks};
     auto* pieces = reinterpret_cast<PieceRecord*>(group + 1);
-    for (const Piece& piece : tensors.table.pieces) {
+    for (const Piece& piece : table.pieces) {
       *pieces++ = {reinterpret_cast<uint64_t>(piece.base), piece.stride, piece.bytes};
     }
+    std::copy(setup.faults.begin(), setup.faults.end(), reinterpret_cast<FaultRecord*>(pieces));
     opened = engine_.open(folder_.c_str(), "gpu-suite", suite.library.c_str(), record) == 0;
     message = engine_.message();
   }
   ~Engine() {
-    if (opened) closed = engine_.close(30'000'000'000) == 0;
+    close();
     std::filesystem::remove_all(folder_);
+  }
+  bool close() {
+    const bool well = !opened || engine_.close(30'000'000'000) == 0;
+    opened = false;
+    return well;
   }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -192,6 +211,7 @@ class Engine {
       for (int32_t i = 0; i < count; i++) {
         if ((ups[i].kind & kEnded) != 0) {
           const bool well = static_cast<Outcome>(ups[i].outcome) == Outcome::kDone;
+          outcomes[slotOf_[ups[i].ticket]] = static_cast<Outcome>(ups[i].outcome);
           if (well) sums_[slotOf_[ups[i].ticket]] = ups[i].checksum;
           bad += well ? 0 : 1;
         }
@@ -203,10 +223,11 @@ class Engine {
   std::string describe() const { return engine_.describe(); }
 
   bool opened = false;
-  bool closed = false;
   std::string message;
+  std::map<uint32_t, Outcome> outcomes;  // of the last transfer of each slot
 
  private:
+  static inline int next_ = 0;
   std::filesystem::path folder_;
   KvEngine engine_;
   uint64_t ticket_ = 0;
@@ -224,7 +245,7 @@ std::string roundTrip(const Suite& suite, const std::vector<uint64_t>& pieces, b
   for (uint32_t block = 0; block < blocks; block++) {
     tensors.write(block, pattern(tensors.table.payloadBytes, block));
   }
-  Engine engine(suite, tensors, kind, blocks);
+  Engine engine(suite, tensors.table, blocks, {kind, DeviceKind::kCuda, 0, {}});
   if (!engine.opened) return engine.message;
   for (uint32_t block = 0; block < blocks; block++) {
     engine.submit(engine.down(Operation::kStore, block, block));
@@ -242,6 +263,62 @@ std::string roundTrip(const Suite& suite, const std::vector<uint64_t>& pieces, b
     }
   }
   return tensors.failure;
+}
+
+// Faults of the disk end the blocks they hit, and no other: those are not written on the device.
+std::string faults(const Suite& suite, EngineKind kind) {
+  const uint32_t blocks = 64;
+  Tensors tensors(suite, std::vector<uint64_t>(8, 4096), blocks, false);
+  if (!tensors.failure.empty()) return tensors.failure;
+  const std::vector<uint8_t> garbage(tensors.table.payloadBytes, 0xee);
+  Setup setup{kind, DeviceKind::kCuda, 0, {}};
+  const std::vector<std::pair<FaultKind, int32_t>> kinds = {{FaultKind::kError, EIO},
+                                                            {FaultKind::kShort, 0},
+                                                            {FaultKind::kCorrupt, 0},
+                                                            {FaultKind::kCopyDelay, 0}};
+  for (const auto& [fault, error] : kinds) {
+    setup.faults.push_back({static_cast<uint32_t>(fault),
+                            static_cast<uint32_t>(FaultDirection::kRead), error, 0, 0.15, 300'000});
+  }
+  Engine engine(suite, tensors.table, blocks, setup);
+  if (!engine.opened) return engine.message;
+  for (uint32_t block = 0; block < blocks; block++) {
+    tensors.write(block, pattern(tensors.table.payloadBytes, block));
+    engine.submit(engine.down(Operation::kStore, block, block));
+  }
+  if (engine.awaitAll() > 0) return "stores failed: " + engine.describe();
+  for (uint32_t block = 0; block < blocks; block++) {
+    tensors.write(block, garbage);
+    engine.submit(engine.down(Operation::kLoad, block, block));
+  }
+  const uint32_t bad = engine.awaitAll();
+  if (bad == 0 || bad == blocks) return std::to_string(bad) + " of 64 loads failed";
+  for (uint32_t block = 0; block < blocks; block++) {
+    const bool well = engine.outcomes[block] == Outcome::kDone;
+    const auto right = well ? pattern(tensors.table.payloadBytes, block) : garbage;
+    if (tensors.read(block) != right) return "wrong bytes in block " + std::to_string(block);
+  }
+  return tensors.failure;
+}
+
+// A copy that fails ends its engine, which closes all the same; the next one works.
+std::string copyFailure(const Suite& suite) {
+  Tensors tensors(suite, {65'536}, 4, false);
+  if (!tensors.failure.empty()) return tensors.failure;
+  Setup setup;
+  setup.faults.push_back({static_cast<uint32_t>(FaultKind::kCopyError),
+                          static_cast<uint32_t>(FaultDirection::kAny), 700, 0, 1.0, 0});
+  Engine engine(suite, tensors.table, 4, setup);
+  if (!engine.opened) return engine.message;
+  for (uint32_t block = 0; block < 4; block++) {
+    engine.submit(engine.down(Operation::kStore, block, block));
+  }
+  engine.awaitAll();
+  for (uint32_t block = 0; block < 4; block++) {
+    if (engine.outcomes[block] != Outcome::kEngineFailed) return "a store outlived the copier";
+  }
+  if (!engine.close()) return "it did not close";
+  return roundTrip(suite, {65'536}, false, EngineKind::kAuto);
 }
 
 // A copier with staging of its own, driven by hand.
@@ -423,7 +500,7 @@ std::string engineRate(const Suite& suite) {
   const uint32_t blocks = suite.quick ? 16 : 1024;
   Tensors tensors(suite, std::vector<uint64_t>(64, 4096), blocks, true);
   if (!tensors.failure.empty()) return tensors.failure;
-  Engine engine(suite, tensors, EngineKind::kAuto, blocks);
+  Engine engine(suite, tensors.table, blocks);
   if (!engine.opened) return engine.message;
   const double gigabytes = static_cast<double>(tensors.table.payloadBytes) * blocks / 1e9;
   for (const Operation operation : {Operation::kStore, Operation::kLoad}) {
@@ -440,6 +517,50 @@ std::string engineRate(const Suite& suite) {
         operation == Operation::kStore ? "engine, device to disk" : "engine, disk to device",
         median(rates), "GB/s");
   }
+  return "";
+}
+
+// Loads through the whole engine beside its two stages alone: the disk with its checksum, and the
+// copy. Stages that overlap cost the slower one, not the sum; shown where the copy is a fair share.
+std::string overlap(const Suite& suite) {
+  const uint32_t blocks = suite.quick ? 16 : 1024;
+  const uint64_t blockBytes = 262'144;
+  Tensors tensors(suite, {blockBytes}, blocks, false);
+  if (!tensors.failure.empty()) return tensors.failure;
+  const std::vector<PieceTable> groups = {tensors.table};
+  Copier copier(suite, groups, 64);
+  if (!copier.status().ok()) return copier.status().cause;
+  std::vector<uint8_t> host(blockBytes * blocks);
+  const PieceTable onHost{{{host.data(), blockBytes, blockBytes}}, blockBytes, blocks};
+  std::vector<double> wholes;
+  std::vector<double> disks;
+  std::vector<double> copies;
+  for (int round = 0; round < (suite.quick ? 1 : 7); round++) {
+    for (const DeviceKind kind : {DeviceKind::kCuda, DeviceKind::kHost}) {
+      const bool cuda = kind == DeviceKind::kCuda;
+      Engine engine(suite, cuda ? tensors.table : onHost, blocks, {EngineKind::kAuto, kind, 0, {}});
+      if (!engine.opened) return engine.message;
+      double seconds = 0;
+      for (const Operation operation : {Operation::kStore, Operation::kLoad}) {
+        const auto begun = Clock::now();
+        for (uint32_t block = 0; block < blocks; block++) {
+          engine.submit(engine.down(operation, block, block));
+        }
+        if (engine.awaitAll() > 0) return engine.describe();
+        seconds = secondsSince(begun);
+      }
+      (cuda ? wholes : disks).push_back(seconds);
+    }
+    copies.push_back(copier.run(CopyDirection::kToDevice, blocks, blocks));
+    if (copies.back() < 0) return copier.status().cause;
+  }
+  const double whole = median(wholes);
+  const double disk = median(disks);
+  const double copy = median(copies);
+  Suite::figure("load: the whole beside its slowest stage", whole / std::max(disk, copy), "");
+  Suite::figure("load: the copy's share of both stages", copy / (disk + copy), "");
+  const bool fairShare = copy > 0.2 * disk && disk > 0.2 * copy;
+  if (!suite.quick && fairShare && whole > 0.95 * (disk + copy)) return "the stages do not overlap";
   return "";
 }
 
@@ -512,11 +633,17 @@ int run(Suite& suite) {
     suite.check("round trip, pieces apart" + engine,
                 [&] { return roundTrip(suite, uneven, false, kind); });
   }
+  for (const EngineKind kind : {EngineKind::kAuto, EngineKind::kThreads}) {
+    const std::string engine = kind == EngineKind::kAuto ? ", ring" : ", threads";
+    suite.check("faults end the blocks they hit" + engine, [&] { return faults(suite, kind); });
+  }
+  suite.check("a copy that fails ends its engine, the next works",
+              [&] { return copyFailure(suite); });
   suite.check("staging in several chunks of registration",
               [&] { return roundTrip(suite, {3'098'112}, false, EngineKind::kAuto); });
   suite.check("a device that is not there is refused by name", [&]() -> std::string {
     Tensors tensors(suite, {4096}, 2, false);
-    const Engine engine(suite, tensors, EngineKind::kAuto, 2, 99);
+    const Engine engine(suite, tensors.table, 2, {EngineKind::kAuto, DeviceKind::kCuda, 99, {}});
     if (engine.opened) return "it opened";
     return engine.message.find("cudaErrorInvalidDevice") == std::string::npos ? engine.message : "";
   });
@@ -535,6 +662,7 @@ int run(Suite& suite) {
   suite.check("bandwidth", [&] { return bandwidth(suite); });
   suite.check("latency", [&] { return latency(suite); });
   suite.check("engine rate", [&] { return engineRate(suite); });
+  suite.check("overlap of disk and copies", [&] { return overlap(suite); });
   std::printf("%s\n", suite.failures == 0 ? "all passed" : "some failed");
   return suite.failures == 0 ? 0 : 1;
 }

@@ -373,6 +373,7 @@ class Machine {
       if (!isDevice(device, range.bytes, in->device)) {
         return violation(kInvalidValue, "a copy of memory that this device does not have");
       }
+      if (kind == 3 && isDevice(host, range.bytes, in->device)) continue;
       if (!isRegistered(host, range.bytes)) {
         return violation(kInvalidValue, "a copy of host memory that is not registered whole");
       }

@@ -87,6 +87,10 @@ OpenPlan readPlan(const char* directory, const char* nameSpace, const char* cuda
   plan.file.alignment = record.alignment;
   plan.file.allocation = static_cast<Allocation>(record.allocation);
   plan.file.lockWaitNanos = record.lockWaitNanos;
+  plan.file.keepNothing = (record.keeping & kKeepNothing) != 0;
+  plan.file.discardOther = (record.keeping & kDiscardOther) != 0;
+  plan.file.freeFloorBytes = record.freeFloorBytes;
+  plan.file.slotRecordBytes = record.slotRecordBytes;
   if (static_cast<DeviceKind>(record.deviceKind) == DeviceKind::kCuda) {
     std::string why;
     plan.cuda = CudaRuntime::load(cudaLibrary, why);
@@ -421,6 +425,7 @@ const char* KvEngine::describe() const {
          << "path=" << state.file.path() << "\n"
          << "fileBytes=" << state.file.fileBytes() << "\n"
          << "epoch=" << state.file.epoch() << "\n"
+         << "identity=" << state.file.identity() << "\n"
          << "queueDepth=" << state.depth << "\n"
          << "stagingSlots=" << state.load.stagingSlots() << "\n"
          << "stagingBytes=" << state.load.stagingSlots() * stagingSlotBytesFor(state.file) << "\n"
@@ -430,7 +435,8 @@ const char* KvEngine::describe() const {
     for (size_t group = 0; group < state.file.regions().size(); group++) {
       const Region& region = state.file.regions()[group];
       text << "slotCount." << group << "=" << region.slotCount << "\n"
-           << "slotBytes." << group << "=" << region.slotBytes << "\n";
+           << "slotBytes." << group << "=" << region.slotBytes << "\n"
+           << "regionOffset." << group << "=" << region.offset << "\n";
     }
     std::istringstream notices(state.file.notice() + "\n" + state.notice + "\n" + mode.notice);
     for (std::string line; std::getline(notices, line);) {
@@ -517,7 +523,7 @@ uint64_t checksumOf(int64_t address, int64_t bytes, int64_t seed) {
 }
 
 void recordLayout(int64_t target, int32_t count) {
-  const std::array<size_t, 48> layout = {
+  const std::array<size_t, 51> layout = {
       sizeof(DownRecord),
       offsetof(DownRecord, ticket),
       offsetof(DownRecord, operation),
@@ -563,6 +569,9 @@ void recordLayout(int64_t target, int32_t count) {
       offsetof(OpenRecord, faultCount),
       offsetof(OpenRecord, deviceKind),
       offsetof(OpenRecord, deviceOrdinal),
+      offsetof(OpenRecord, keeping),
+      offsetof(OpenRecord, freeFloorBytes),
+      offsetof(OpenRecord, slotRecordBytes),
       sizeof(GroupRecord),
       sizeof(PieceRecord),
       sizeof(FaultRecord),
@@ -571,6 +580,10 @@ void recordLayout(int64_t target, int32_t count) {
   for (size_t i = 0; i < static_cast<size_t>(count); i++) {
     numbers[i] = i < layout.size() ? static_cast<int64_t>(layout[i]) : -1;
   }
+}
+
+int32_t fileReserve(const char* path, int64_t bytes) {
+  return reserveFile(path, static_cast<uint64_t>(bytes));
 }
 
 const char* uringRefusalText() { return keep(uringRefusal()); }

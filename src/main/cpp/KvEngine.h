@@ -95,6 +95,9 @@ void recordLayout(int64_t target, int32_t count);
 int64_t addressOf(const void* buffer);
 uint64_t checksumOf(int64_t address, int64_t bytes, int64_t seed);
 
+// Reserves space for a file that is there: 0, or the error.
+int32_t fileReserve(const char* path, int64_t bytes);
+
 // Why io_uring cannot be used here, or "".
 const char* uringRefusalText();
 // What was found of CUDA here, as lines "key=value".

@@ -346,6 +346,66 @@ TEST(BlockFileTest, anotherLayoutIsRefusedByTheFieldThatDiffers) {
   EXPECT_TRUE(says(openError([&] { BlockFile f(options); }), "layout fingerprint is"));
 }
 
+// Content has an identity that stays with it, and a discarded one is another; the epoch goes on.
+TEST(BlockFileTest, anotherLayoutIsDiscardedWhereThatIsAskedFor) {
+  TemporaryDirectory directory;
+  FileOptions options = fileOptions(directory.path());
+  uint64_t identity = 0;
+  {
+    BlockFile file(options);
+    identity = file.identity();
+    EXPECT_NE(identity, 0u);
+  }
+  EXPECT_EQ(BlockFile(options).identity(), identity);
+  options.nameSpace = "other";
+  EXPECT_TRUE(says(openError([&] { BlockFile file(options); }), "discardOther"));
+  options.discardOther = true;
+  BlockFile file(options);
+  EXPECT_NE(file.identity(), identity);
+  EXPECT_EQ(file.epoch(), 3u);
+  EXPECT_NE(file.notice().find("namespace is \"test\""), std::string::npos);
+}
+
+// Only a file that begins as ours may be emptied.
+TEST(BlockFileTest, aDamagedSuperblockIsDiscardedOnlyWhereTheFileIsOurs) {
+  TemporaryDirectory directory;
+  FileOptions options = fileOptions(directory.path());
+  { BlockFile file(options); }
+  for (const off_t at : {100, 16384 + 100}) {
+    std::fstream file(blocksPath(directory.path()), std::ios::in | std::ios::out);
+    file.seekp(at);
+    file.put('x');
+  }
+  EXPECT_TRUE(says(openError([&] { BlockFile file(options); }), "damaged"));
+  options.discardOther = true;
+  EXPECT_EQ(BlockFile(options).epoch(), 1u);
+  std::ofstream(blocksPath(directory.path())) << std::string(100'000, 'z');
+  EXPECT_TRUE(says(openError([&] { BlockFile file(options); }), "not a Spillway block file"));
+}
+
+TEST(BlockFileTest, whatIsNotKeptIsUnlinkedOnceOpen) {
+  TemporaryDirectory directory;
+  FileOptions options = fileOptions(directory.path());
+  options.keepNothing = true;
+  BlockFile file(options);
+  EXPECT_NE(access(file.path().c_str(), F_OK), 0);
+  EXPECT_EQ(file.regions()[0].slotCount, 64u);
+}
+
+// Records beside the file and what is to stay free count as well.
+TEST(BlockFileTest, theFloorOfFreeSpaceIsKept) {
+  TemporaryDirectory directory;
+  FileOptions options = fileOptions(directory.path());
+  options.freeFloorBytes = uint64_t{1} << 60;
+  const OpenError floor = openError([&] { BlockFile file(options); });
+  EXPECT_EQ(floor.reason(), OpenReason::kSpace);
+  EXPECT_TRUE(says(floor, "1152921504606846976 are to stay free"));
+  options.freeFloorBytes = 0;
+  options.slotRecordBytes = uint64_t{1} << 54;
+  EXPECT_EQ(openError([&] { BlockFile file(options); }).reason(), OpenReason::kSpace);
+  EXPECT_NE(access(blocksPath(directory.path()).c_str(), F_OK), 0);
+}
+
 TEST(BlockFileTest, theCapacityMayChangeBetweenOpens) {
   TemporaryDirectory directory;
   { BlockFile file(fileOptions(directory.path(), 8192, 64)); }
@@ -374,7 +434,7 @@ TEST(SuperblockTest, aNewerFormatIsRefusedBySayingSo) {
   found.version = kFormatVersion + 1;
   const auto text = difference(found, Superblock{});
   ASSERT_TRUE(text.has_value());
-  EXPECT_EQ(*text, "format version is 2 in the file and 1 here");
+  EXPECT_EQ(*text, "format version is 3 in the file and 2 here");
 }
 
 }  // namespace

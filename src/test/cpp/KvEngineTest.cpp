@@ -275,7 +275,7 @@ TEST(KvEngineOpenTest, anotherRecordVersionIsRefused) {
   record.version = 9;
   EXPECT_EQ(engine.open("/nowhere", "test", "", &record),
             static_cast<int32_t>(OpenReason::kConfiguration));
-  EXPECT_STREQ(engine.message(), "record version 9 from Java, 3 in the native library: mixed JARs");
+  EXPECT_STREQ(engine.message(), "record version 9 from Java, 4 in the native library: mixed JARs");
 }
 
 // Nothing is left of an open that fails after the file was made.

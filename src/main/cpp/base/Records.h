@@ -9,7 +9,7 @@
 
 namespace spillway {
 
-constexpr uint32_t kRecordVersion = 3;
+constexpr uint32_t kRecordVersion = 4;
 
 enum class Operation : uint16_t {
   kStore = 1,
@@ -80,6 +80,11 @@ static_assert(offsetof(UpRecord, queuedNanos) == 32 && offsetof(UpRecord, copyNa
 
 enum class EngineKind : uint32_t { kAuto = 0, kUring = 1, kThreads = 2 };
 enum class DeviceKind : uint32_t { kHost = 0, kCuda = 1 };
+// What becomes of a block file that is there, and of this one: bits.
+enum Keeping : uint32_t {
+  kKeepNothing = 1,   // unlinked once open: its blocks cannot outlive the process
+  kDiscardOther = 2,  // a file of another layout or name space is emptied, not refused
+};
 enum class Allocation : uint32_t { kPreallocate = 0, kZeroFill = 1, kSparse = 2 };
 
 // What an engine is opened with, followed in memory by `groupCount` GroupRecords and then by the
@@ -103,9 +108,11 @@ struct OpenRecord {
   uint32_t faultCount;  // FaultRecords behind the pieces: faults to make, for trials only
   uint32_t deviceKind;
   uint32_t deviceOrdinal;
-  uint32_t reserved;
+  uint32_t keeping;  // Keeping
+  uint64_t freeFloorBytes;
+  uint64_t slotRecordBytes;  // beside the file, for each slot
 };
-static_assert(sizeof(OpenRecord) == 96);
+static_assert(sizeof(OpenRecord) == 112);
 
 struct GroupRecord {
   uint32_t blockTokens;

@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -169,16 +171,45 @@ bool blank(const Superblock& superblock) {
   return std::all_of(bytes, bytes + sizeof(superblock), [](uint8_t byte) { return byte == 0; });
 }
 
+// When a process began that began so many clock ticks after boot, in words.
+std::string sinceText(uint64_t ticks) {
+  std::ifstream file("/proc/stat");
+  std::string word;
+  time_t boot = 0;
+  while (file >> word) {
+    if (word == "btime" && file >> boot) break;
+  }
+  const auto started =
+      boot + static_cast<time_t>(ticks / static_cast<uint64_t>(std::max(1L, sysconf(_SC_CLK_TCK))));
+  struct tm parts {};
+  std::array<char, 32> text{};
+  gmtime_r(&started, &parts);
+  strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return text.data();
+}
+
 std::string ownerText(const Superblock& superblock) {
+  const std::string pid =
+      std::to_string(superblock.ownerPid) + ", since " + sinceText(superblock.ownerStart);
   if (superblock.ownerPid == static_cast<uint64_t>(getpid())) {
-    return "this process (pid " + std::to_string(superblock.ownerPid) +
+    return "this process (pid " + pid +
            ") has it open already, or closed it while the kernel still owned its memory";
   }
-  return "pid " + std::to_string(superblock.ownerPid) + " has it open";
+  return "pid " + pid + " has it open";
 }
 
 bool ownerLives(const Superblock& superblock) {
   return superblock.ownerPid != 0 && startTimeOf(superblock.ownerPid) == superblock.ownerStart;
+}
+
+uint64_t drawIdentity() {
+  uint64_t identity = 0;
+  while (identity == 0) {
+    if (getrandom(&identity, sizeof(identity), 0) != sizeof(identity)) {
+      identity = static_cast<uint64_t>(monotonicNanos()) ^ static_cast<uint64_t>(getpid()) << 40;
+    }
+  }
+  return identity;
 }
 
 void makeDirectory(const std::string& directory) {
@@ -200,6 +231,18 @@ const FileCalls& realFileCalls() {
   return calls;
 }
 
+int reserveFile(const std::string& path, uint64_t bytes) {
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return errno;
+  int result = 0;
+  do {
+    result = fallocate(file, 0, 0, static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  const int error = result == 0 ? 0 : errno;
+  close(file);
+  return error;
+}
+
 BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls) {
   makeDirectory(options.directory);
   path_ = options.directory + "/rank-" + std::to_string(options.rank) + "-of-" +
@@ -213,6 +256,9 @@ BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls) {
     probe();
     superblock_ = wanted(options);
     raiseEpoch(epoch_ + 1);
+    if (options.keepNothing && unlink(path_.c_str()) != 0) {
+      fail(pathReason(errno), errno, "unlinking " + path_);
+    }
   } catch (...) {
     removeIfCreated();
     releaseFile();
@@ -408,6 +454,7 @@ Superblock BlockFile::wanted(const FileOptions& options) const {
   superblock.rankCount = options.rankCount;
   superblock.groupCount = static_cast<uint32_t>(options.groups.size());
   superblock.headerBytes = static_cast<uint32_t>(headerBytes_);
+  superblock.identity = identity_;
   superblock.ownerPid = static_cast<uint64_t>(getpid());
   superblock.ownerStart = startTimeOf(superblock.ownerPid);
   options.nameSpace.copy(superblock.nameSpace.data(), kNameSpaceBytesMax);
@@ -425,20 +472,34 @@ Superblock BlockFile::wanted(const FileOptions& options) const {
 
 // Takes over a file that an earlier owner of the same layout left; refuses any other.
 void BlockFile::adopt(const FileOptions& options) {
+  identity_ = drawIdentity();
   if (created_) return;
   const Superblock first = readSuperblock(file_, 0);
   const Superblock second = readSuperblock(file_, headerBytes_ / 4);
   if (!intact(first) && !intact(second)) {
     if (headerIsBlank()) return;  // an open that was cut short before its superblock
+    if (options.discardOther && (hasMagic(first) || hasMagic(second))) {
+      return discardContent("its superblock was damaged");
+    }
     fail(OpenReason::kLayout, 0,
          path_ + " is not a Spillway block file, or its superblock is damaged; move it away");
   }
   const bool firstCounts = intact(first) && (!intact(second) || first.epoch >= second.epoch);
   const Superblock& found = firstCounts ? first : second;
-  if (const auto text = difference(found, wanted(options))) {
-    fail(OpenReason::kLayout, 0, path_ + " holds another layout: " + *text);
-  }
   epoch_ = found.epoch;
+  if (const auto text = difference(found, wanted(options))) {
+    if (options.discardOther) return discardContent(*text);
+    fail(OpenReason::kLayout, 0,
+         path_ + " holds another layout: " + *text +
+             "; move it away, or ask for its content to be discarded (discardOther)");
+  }
+  identity_ = found.identity;
+}
+
+// The epoch goes on, so that no generation comes again.
+void BlockFile::discardContent(const std::string& why) {
+  say("what " + path_ + " held is discarded: " + why);
+  if (ftruncate(file_, 0) != 0) fail(pathReason(errno), errno, "emptying " + path_);
 }
 
 // Nothing, or zeros up to the trial area, or a first superblock that was torn: what an open of ours
@@ -458,15 +519,20 @@ bool BlockFile::headerIsBlank() const {
 }
 
 // Looked at first: a file system that runs out while it reserves keeps what it has taken.
-void BlockFile::checkSpace(uint64_t allocatedBytes) const {
+void BlockFile::checkSpace(const FileOptions& options, uint64_t allocatedBytes) const {
   struct statfs space {};
   if (fstatfs(file_, &space) != 0) fail(OpenReason::kPath, errno, path_);
   const uint64_t free = space.f_bavail * static_cast<uint64_t>(space.f_bsize);
-  const uint64_t needed = fileBytes_ > allocatedBytes ? fileBytes_ - allocatedBytes : 0;
-  if (needed <= free) return;
+  uint64_t needed = fileBytes_ > allocatedBytes ? fileBytes_ - allocatedBytes : 0;
+  for (const Region& region : regions_) needed += region.slotCount * options.slotRecordBytes;
+  if (needed + options.freeFloorBytes <= free) return;
+  const std::string floor =
+      options.freeFloorBytes == 0
+          ? ""
+          : " and " + std::to_string(options.freeFloorBytes) + " are to stay free";
   fail(OpenReason::kSpace, ENOSPC,
        path_ + " needs " + std::to_string(needed) + " bytes, " + std::to_string(free) +
-           " are free; lower the capacity");
+           " are free" + floor + "; lower the capacity");
 }
 
 void BlockFile::allocate(const FileOptions& options, const FileCalls& calls) {
@@ -475,7 +541,7 @@ void BlockFile::allocate(const FileOptions& options, const FileCalls& calls) {
   if (fchmod(file_, 0600) != 0) fail(OpenReason::kPermission, errno, "mode 0600 on " + path_);
   const auto oldBytes = static_cast<uint64_t>(status.st_size);
   if (options.allocation != Allocation::kSparse) {
-    checkSpace(static_cast<uint64_t>(status.st_blocks) * 512);
+    checkSpace(options, static_cast<uint64_t>(status.st_blocks) * 512);
   }
   try {
     reserve(options, calls, oldBytes);

@@ -23,6 +23,9 @@ struct FileCalls {
 };
 const FileCalls& realFileCalls();
 
+// Reserves space for a file that is there; 0, or the error. For what lies beside a block file.
+int reserveFile(const std::string& path, uint64_t bytes);
+
 // One KV group as the file sees it: opaque blocks of a size.
 struct GroupShape {
   uint32_t payloadBytes;
@@ -40,6 +43,10 @@ struct FileOptions {
   uint32_t alignment = 0;  // 0: what kernel, device and page ask for
   Allocation allocation = Allocation::kPreallocate;
   uint64_t lockWaitNanos = 0;
+  bool keepNothing = false;      // unlinked once open
+  bool discardOther = false;     // another layout's content is emptied, not refused
+  uint64_t freeFloorBytes = 0;   // that the file system must have left
+  uint64_t slotRecordBytes = 0;  // that somebody needs besides for each slot
   std::vector<GroupShape> groups;
 };
 
@@ -67,6 +74,9 @@ class BlockFile {
   bool direct() const { return direct_; }
   uint32_t alignment() const { return alignment_; }
   uint64_t epoch() const { return epoch_; }
+  // Of this content: drawn anew with every file that is begun, so that records beside it cannot be
+  // taken for those of another.
+  uint64_t identity() const { return superblock_.identity; }
   uint64_t fileBytes() const { return fileBytes_; }
   const std::vector<Region>& regions() const { return regions_; }
   // What the operator should know, one sentence a line; empty where all is as asked.
@@ -91,7 +101,8 @@ class BlockFile {
   void adopt(const FileOptions& options);
   bool headerIsBlank() const;
   void allocate(const FileOptions& options, const FileCalls& calls);
-  void checkSpace(uint64_t allocatedBytes) const;
+  void discardContent(const std::string& why);
+  void checkSpace(const FileOptions& options, uint64_t allocatedBytes) const;
   void reserve(const FileOptions& options, const FileCalls& calls, uint64_t oldBytes);
   void zeroFill(uint64_t from);
   void probe();
@@ -111,6 +122,7 @@ class BlockFile {
   uint64_t headerBytes_ = 0;
   uint64_t fileBytes_ = 0;
   uint64_t epoch_ = 0;
+  uint64_t identity_ = 0;
   Superblock superblock_{};
   std::vector<Region> regions_;
 };

@@ -7,7 +7,7 @@
 
 namespace spillway {
 
-constexpr uint32_t kFormatVersion = 1;
+constexpr uint32_t kFormatVersion = 2;
 constexpr uint32_t kGroupsMax = 16;
 constexpr uint32_t kNameSpaceBytesMax = 255;
 constexpr uint64_t kSuperblockBytes = 4096;
@@ -40,7 +40,8 @@ struct Superblock {
   uint64_t ownerStart;  // clock ticks since boot, as /proc/<pid>/stat has it
   std::array<char, kNameSpaceBytesMax + 1> nameSpace;
   std::array<RegionRecord, kGroupsMax> regions;
-  std::array<uint8_t, kSuperblockBytes - 328 - kGroupsMax * sizeof(RegionRecord)> reserved;
+  uint64_t identity;  // drawn when the content was begun
+  std::array<uint8_t, kSuperblockBytes - 336 - kGroupsMax * sizeof(RegionRecord)> reserved;
   uint64_t check;  // XXH3-64 of all bytes before it
 };
 static_assert(sizeof(Superblock) == kSuperblockBytes);

@@ -1,12 +1,15 @@
 package dev.spillway;
 
 import dev.spillway.block.KvLayout;
+import dev.spillway.block.KvLayout.Group;
 import dev.spillway.block.RankHello;
 import dev.spillway.block.RankReport;
+import dev.spillway.block.RestoredBlocks;
 import dev.spillway.block.TransferPlan;
 import dev.spillway.engine.EngineMode;
 import dev.spillway.engine.EngineStats;
 import dev.spillway.engine.TransferEngine;
+import dev.spillway.worker.IndexFile;
 import dev.spillway.worker.TransferWorker;
 import dev.spillway.worker.WorkerThread;
 import java.time.Duration;
@@ -22,24 +25,57 @@ final class LocalRank implements Rank {
   private final EngineMode mode;
   private final RankHello hello;
   private final TransferWorker worker;
-  private final @Nullable WorkerThread thread;
+  private final @Nullable Runnable onReports;
+  private @Nullable WorkerThread thread;
 
   /**
+   * @param records of its slots, closed with the rank; null where none are kept
    * @param onReports called by the rank's thread where it has reports; null for no thread
    */
   LocalRank(
-      TransferEngine engine, RankHello hello, int transfersMax, @Nullable Runnable onReports) {
+      TransferEngine engine,
+      RankHello hello,
+      @Nullable IndexFile records,
+      int transfersMax,
+      @Nullable Runnable onReports) {
     this.engine = engine;
     this.hello = hello;
+    this.onReports = onReports;
     mode = engine.mode();
-    worker = new TransferWorker(engine, hello.rank(), transfersMax);
-    thread = onReports == null ? null : new WorkerThread(worker, hello.rank(), onReports);
+    worker = new TransferWorker(engine, hello.rank(), transfersMax, records);
   }
 
-  static RankHello helloOf(TransferEngine engine, int rank, int rankCount, KvLayout layout) {
+  static RankHello helloOf(
+      TransferEngine engine,
+      int rank,
+      int rankCount,
+      KvLayout layout,
+      @Nullable IndexFile records) {
     var mode = engine.mode();
     return new RankHello(
-        rank, rankCount, mode.slotCounts(), mode.alignment(), layout.fingerprint(), mode.epoch());
+        rank,
+        rankCount,
+        mode.slotCounts(),
+        mode.alignment(),
+        layout.fingerprint(),
+        records == null ? mode.epoch() : Math.max(mode.epoch(), records.epoch()));
+  }
+
+  /** The records of an engine that is open, or null where none are to be kept. */
+  static @Nullable IndexFile recordsOf(
+      TransferEngine engine, int rank, int rankCount, SpillwayConfig config) {
+    if (!config.warmRestart()) {
+      IndexFile.removeBeside(engine.mode());
+      return null;
+    }
+    var payloadBytes = config.layout().groups().stream().map(Group::blockBytes).toList();
+    return IndexFile.open(
+        engine.mode(),
+        rank,
+        rankCount,
+        config.layout().fingerprint(),
+        payloadBytes,
+        config.discardOther());
   }
 
   @Override
@@ -65,6 +101,10 @@ final class LocalRank implements Rank {
   @Override
   public void begin(long epoch) {
     engine.raiseEpoch(epoch);
+    worker.begin(epoch);
+    if (onReports != null) {
+      thread = new WorkerThread(worker, hello.rank(), onReports);
+    }
   }
 
   @Override
@@ -82,7 +122,23 @@ final class LocalRank implements Rank {
     if (thread != null) {
       thread.close(); // it must not look at an engine that is gone
     }
+    worker.close();
     engine.close();
+  }
+
+  @Override
+  public @Nullable RestoredBlocks nextRestored() {
+    return worker.nextRestored();
+  }
+
+  @Override
+  public boolean hasRestored() {
+    return worker.hasRestored();
+  }
+
+  @Override
+  public String recordTrouble() {
+    return worker.recordTrouble();
   }
 
   @Override

@@ -2,6 +2,7 @@ package dev.spillway;
 
 import dev.spillway.block.RankHello;
 import dev.spillway.block.RankReport;
+import dev.spillway.block.RestoredBlocks;
 import dev.spillway.block.TransferPlan;
 import dev.spillway.engine.EngineMode;
 import dev.spillway.engine.EngineStats;
@@ -33,6 +34,14 @@ interface Rank extends AutoCloseable {
 
   /** Does the rank's work where it has no thread for it. */
   void work();
+
+  /** The next run of slots that an earlier process has stored blocks in, or null for now. */
+  @Nullable RestoredBlocks nextRestored();
+
+  boolean hasRestored();
+
+  /** What is wrong with the records that a later process is to restore from, or empty. */
+  String recordTrouble();
 
   void takeReports(Consumer<RankReport> target);
 

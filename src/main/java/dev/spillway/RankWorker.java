@@ -1,5 +1,6 @@
 package dev.spillway;
 
+import dev.spillway.block.Operation;
 import dev.spillway.block.RankHello;
 import dev.spillway.block.TransferPlan;
 import dev.spillway.engine.EngineMode;
@@ -7,6 +8,7 @@ import dev.spillway.engine.EngineStats;
 import dev.spillway.engine.NativeEngine;
 import dev.spillway.ledger.TransferLedger;
 import dev.spillway.rank.RankChannel;
+import dev.spillway.worker.IndexFile;
 import dev.spillway.worker.TransferWorker;
 import dev.spillway.worker.WorkerThread;
 import java.io.IOException;
@@ -37,6 +39,7 @@ public final class RankWorker implements AutoCloseable {
 
   private final NativeEngine engine;
   private final RankHello hello;
+  private final @Nullable IndexFile records;
   private final SpillwayConfig config;
   private final Duration closeWait;
   private volatile @Nullable String gone; // why the scheduler sends nothing any more
@@ -49,9 +52,11 @@ public final class RankWorker implements AutoCloseable {
   private volatile boolean closed;
   private boolean drained;
 
-  private RankWorker(NativeEngine engine, RankHello hello, SpillwayConfig config) {
+  private RankWorker(
+      NativeEngine engine, RankHello hello, @Nullable IndexFile records, SpillwayConfig config) {
     this.engine = engine;
     this.hello = hello;
+    this.records = records;
     this.config = config;
     closeWait = config.closeWait();
   }
@@ -75,8 +80,15 @@ public final class RankWorker implements AutoCloseable {
           "a configuration without device memory; builder(directory, device) would be right");
     }
     var engine = NativeEngine.open(config.engineOptions(0, rank, rankCount));
-    var hello = LocalRank.helloOf(engine, rank, rankCount, config.layout());
-    return new RankWorker(engine, hello, config);
+    try {
+      var records = LocalRank.recordsOf(engine, rank, rankCount, config);
+      var hello = LocalRank.helloOf(engine, rank, rankCount, config.layout(), records);
+      return new RankWorker(engine, hello, records, config);
+    } catch (RuntimeException | Error e) {
+      engine.discard();
+      engine.close();
+      throw e;
+    }
   }
 
   /**
@@ -108,18 +120,20 @@ public final class RankWorker implements AutoCloseable {
         throw new IOException("a scheduler that does not say welcome");
       }
       var body = link.body();
-      engine.raiseEpoch(body.getLong());
+      long epoch = body.getLong();
+      engine.raiseEpoch(epoch);
       long plansMax = body.getLong();
       long blocksMax = body.getLong();
       var lease = Duration.ofNanos(body.getLong());
       if (blocksMax < 1
           || blocksMax > Math.max(2, config.blocksInFlightMax())
-          || plansMax != 3 * blocksMax) {
+          || plansMax != TransferPlan.PLANS_A_TRANSFER * blocksMax) {
         throw new IOException(
             "a scheduler with %d blocks in flight; at most the %d of this rank would be right"
                 .formatted(blocksMax, config.blocksInFlightMax()));
       }
-      var served = new TransferWorker(engine, hello.rank(), (int) plansMax);
+      var served = new TransferWorker(engine, hello.rank(), (int) plansMax, records);
+      served.begin(epoch);
       toWake = served;
       link.send(RankChannel.Kind.READY, RankChannel.buffer(0));
       LOG.info("rank {} of {} serves a scheduler", hello.rank(), hello.rankCount());
@@ -142,6 +156,7 @@ public final class RankWorker implements AutoCloseable {
     } finally {
       link.close(); // which ends the receiver's wait
       WorkerThread.join(receiver);
+      served.close();
     }
   }
 
@@ -195,6 +210,10 @@ public final class RankWorker implements AutoCloseable {
 
   private static boolean sendReports(RankChannel link, TransferWorker served) throws IOException {
     boolean any = false;
+    for (var run = served.nextRestored(); run != null; run = served.nextRestored()) {
+      link.send(run);
+      any = true;
+    }
     for (var report = served.nextReport(); report != null; report = served.nextReport()) {
       link.send(report);
       served.giveBack(report);
@@ -225,7 +244,7 @@ public final class RankWorker implements AutoCloseable {
           }
           case ALIVE -> {}
           case BYE -> byeHeard = true;
-          case HELLO, WELCOME, READY, REPORT ->
+          case HELLO, WELCOME, READY, REPORT, RESTORED ->
               throw new IOException("a scheduler that sends " + kind);
         }
       }
@@ -237,6 +256,9 @@ public final class RankWorker implements AutoCloseable {
 
   /** What comes over a channel is checked before it reaches native code. */
   private TransferPlan checked(TransferPlan plan) throws IOException {
+    if (plan.operation() == Operation.FORGET && plan.size() == 0) {
+      return plan; // it names a generation
+    }
     var counts = hello.slotCounts();
     long place = plan.transferId() & TransferPlan.PLACE_MASK;
     boolean right =
@@ -288,6 +310,9 @@ public final class RankWorker implements AutoCloseable {
     }
     if (serves) {
       stopServing();
+    }
+    if (records != null) {
+      records.close();
     }
     engine.close();
   }

@@ -2,6 +2,7 @@ package dev.spillway;
 
 import dev.spillway.block.RankHello;
 import dev.spillway.block.RankReport;
+import dev.spillway.block.RestoredBlocks;
 import dev.spillway.block.TransferPlan;
 import dev.spillway.engine.EngineMode;
 import dev.spillway.engine.EngineStats;
@@ -12,6 +13,7 @@ import java.nio.channels.ByteChannel;
 import java.time.Duration;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -41,6 +43,7 @@ final class RemoteRank implements Rank {
   private final Runnable onReports;
   private final Queue<ByteBuffer> plans;
   private final Queue<RankReport> reports = new SpscVarHandleArrayQueue<>(REPORTS);
+  private final Queue<RestoredBlocks> restored = new ConcurrentLinkedQueue<>();
   private final Queue<RankReport> idle = new SpscVarHandleArrayQueue<>(REPORTS);
   private final CompletableFuture<EngineMode> greeted = new CompletableFuture<>();
   private final CompletableFuture<Void> ready = new CompletableFuture<>();
@@ -112,7 +115,11 @@ final class RemoteRank implements Rank {
   @Override
   public void begin(long epoch) {
     var body = RankChannel.buffer(4 * Long.BYTES);
-    body.putLong(epoch).putLong(plansMax).putLong(plansMax / 3).putLong(lease.toNanos()).flip();
+    body.putLong(epoch)
+        .putLong(plansMax)
+        .putLong(plansMax / TransferPlan.PLANS_A_TRANSFER)
+        .putLong(lease.toNanos())
+        .flip();
     try {
       channel.send(RankChannel.Kind.WELCOME, body);
     } catch (IOException e) {
@@ -180,6 +187,21 @@ final class RemoteRank implements Rank {
   @Override
   public boolean hasReports() {
     return !reports.isEmpty();
+  }
+
+  @Override
+  public boolean hasRestored() {
+    return !restored.isEmpty();
+  }
+
+  @Override
+  public @Nullable RestoredBlocks nextRestored() {
+    return restored.poll();
+  }
+
+  @Override
+  public String recordTrouble() {
+    return ""; // its own process says so in its log
   }
 
   @Override
@@ -285,6 +307,10 @@ final class RemoteRank implements Rank {
           throw new IOException("a report of rank " + report.rank());
         }
         reports.add(report);
+        onReports.run();
+      }
+      case RESTORED -> {
+        restored.add(RestoredBlocks.readFrom(body));
         onReports.run();
       }
       case ALIVE -> {

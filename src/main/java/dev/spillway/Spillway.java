@@ -1,10 +1,12 @@
 package dev.spillway;
 
+import dev.spillway.SpillwayStats.Restored;
+import dev.spillway.SpillwayStats.StoredFile;
 import dev.spillway.block.BlockKeys;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.DeviceEvent;
 import dev.spillway.block.LoadResult;
-import dev.spillway.block.PrefixRule;
+import dev.spillway.block.RestoredBlocks;
 import dev.spillway.block.TransferPlan;
 import dev.spillway.block.TransferResult;
 import dev.spillway.engine.EngineMode;
@@ -13,11 +15,14 @@ import dev.spillway.engine.NativeEngine;
 import dev.spillway.index.BlockIndex;
 import dev.spillway.index.Lease;
 import dev.spillway.index.PrefixLease;
+import dev.spillway.index.PrefixRule;
 import dev.spillway.ledger.TransferLedger;
 import dev.spillway.policy.AdmissionPolicy;
 import dev.spillway.policy.LoadFailurePolicy;
+import dev.spillway.rank.RestoredRanks;
 import java.io.IOException;
 import java.nio.channels.ByteChannel;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -49,6 +54,8 @@ public final class Spillway implements AutoCloseable {
   /** In the place of a device block that is not there: a store moves nothing for it. */
   public static final int NULL_BLOCK = TransferLedger.NULL_BLOCK;
 
+  private static final int RUNS_AT_ONCE = 4;
+  private static final Duration RESTORE_NAP = Duration.ofMillis(5);
   private static final Duration SLEEP_MAX = Duration.ofHours(1);
   private static final Duration BOUND_MAX = Duration.ofDays(1);
   private static final Duration IDLE_WAIT_MAX = Duration.ofDays(365);
@@ -66,6 +73,7 @@ public final class Spillway implements AutoCloseable {
   private final AdmissionPolicy admission;
   private final Duration closeWait;
   private final LongSupplier nanoClock;
+  private final RestoredRanks restored;
 
   private volatile @Nullable Thread owner;
   private boolean closed;
@@ -73,6 +81,8 @@ public final class Spillway implements AutoCloseable {
   private long lookups;
   private long lookupBlocks;
   private long hitBlocks;
+  private boolean inOrder;
+  private long displaced;
 
   /** Over ranks that are open, rank 0 first. */
   Spillway(SpillwayConfig config, List<Rank> ranks, OwnerWaker waker, LongSupplier nanoClock) {
@@ -84,6 +94,7 @@ public final class Spillway implements AutoCloseable {
     rule = new PrefixRule(layout);
     long epoch = ranks.stream().mapToLong(rank -> rank.hello().epoch()).max().orElseThrow();
     ranks.forEach(rank -> rank.begin(epoch));
+    restored = new RestoredRanks(ranks.size());
     index = new BlockIndex(smallestOf(ranks), epoch, config.probeInterval().toNanos());
     var deviceBlocks = new int[layout.groups().size()];
     Arrays.setAll(deviceBlocks, config::deviceBlocks);
@@ -144,13 +155,16 @@ public final class Spillway implements AutoCloseable {
                 channel,
                 config.rankLease(),
                 config.lockWait(),
-                3 * TransferLedger.transfersMax(config.blocksInFlightMax()),
+                TransferPlan.PLANS_A_TRANSFER
+                    * TransferLedger.transfersMax(config.blocksInFlightMax()),
                 waker::wake));
       }
       ranks.sort(Comparator.comparingInt(rank -> rank.hello().rank()));
       checkBelongTogether(config, ranks);
       var spillway = new Spillway(config, ranks, waker, System::nanoTime);
-      spillway.logMode();
+      spillway.logMode(config);
+      spillway.awaitRestored(config.restoreWait());
+      spillway.owner = null; // the first that calls
       return spillway;
     } catch (RuntimeException | Error e) {
       ranks.forEach(Rank::discard);
@@ -158,6 +172,38 @@ public final class Spillway implements AutoCloseable {
       config.channels().forEach(Spillway::closeQuietly);
       throw e;
     }
+  }
+
+  /**
+   * What lies in a directory: superblocks, records, ages, groups. Reads only, and takes no lock, so
+   * that it may be asked beside an owner.
+   *
+   * @throws IOException where a file cannot be read or is none of Spillway's
+   */
+  public static List<StoredFile> inspect(Path directory) throws IOException {
+    var files = new ArrayList<StoredFile>();
+    for (var path : StoredFiles.in(directory)) {
+      files.add(StoredFiles.inspect(path));
+    }
+    return files;
+  }
+
+  /**
+   * Reads every block in a directory that nobody has open and compares its checksum.
+   *
+   * @param bytesPerSecond at most
+   * @throws IOException where a file cannot be opened, is none of Spillway's, or is in use
+   */
+  public static List<StoredFile> verify(Path directory, long bytesPerSecond) throws IOException {
+    if (bytesPerSecond < 1) {
+      throw new IllegalArgumentException(
+          "bytesPerSecond is " + bytesPerSecond + "; at least 1 would be right");
+    }
+    var files = new ArrayList<StoredFile>();
+    for (var path : StoredFiles.in(directory)) {
+      files.add(StoredFiles.verify(path, bytesPerSecond));
+    }
+    return files;
   }
 
   private static void closeQuietly(ByteChannel channel) {
@@ -170,11 +216,19 @@ public final class Spillway implements AutoCloseable {
 
   private static Rank openLocal(SpillwayConfig config, int rank, OwnerWaker waker) {
     var engine = NativeEngine.open(config.engineOptions(rank, rank, config.rankCount()));
-    return new LocalRank(
-        engine,
-        LocalRank.helloOf(engine, rank, config.rankCount(), config.layout()),
-        TransferLedger.transfersMax(config.blocksInFlightMax()),
-        hasThreads(config) ? waker::wake : null);
+    try {
+      var records = LocalRank.recordsOf(engine, rank, config.rankCount(), config);
+      return new LocalRank(
+          engine,
+          LocalRank.helloOf(engine, rank, config.rankCount(), config.layout(), records),
+          records,
+          TransferLedger.transfersMax(config.blocksInFlightMax()),
+          hasThreads(config) ? waker::wake : null);
+    } catch (RuntimeException | Error e) {
+      engine.discard();
+      engine.close();
+      throw e;
+    }
   }
 
   private static void checkBelongTogether(SpillwayConfig config, List<Rank> ranks) {
@@ -471,6 +525,7 @@ public final class Spillway implements AutoCloseable {
   public CompletableFuture<Void> reset() {
     checkOwner();
     checkOpen();
+    endRestoring();
     var quiet = ledger.reset();
     drive();
     return quiet;
@@ -581,6 +636,16 @@ public final class Spillway implements AutoCloseable {
         counters.rankFaults(),
         counters.probeFaults(),
         counters.storePauses(),
+        new Restored(
+            restored.isOver(),
+            restored.scanned(),
+            index.restoring().restored(),
+            index.restoring().stale(),
+            restored.torn(),
+            restored.voided(),
+            displaced,
+            restored.incomplete(),
+            ranks.stream().map(Rank::recordTrouble).filter(text -> !text.isEmpty()).toList()),
         mode,
         ranks.stream().map(Rank::stats).reduce(EngineStats::plus).orElseThrow());
   }
@@ -644,9 +709,13 @@ public final class Spillway implements AutoCloseable {
   private int pollOnce() {
     for (var rank : ranks) {
       rank.work();
+    }
+    takeRestored();
+    for (var rank : ranks) {
       rank.takeReports(ledger::apply);
       var loss = rank.loss();
       if (loss != null && !rank.hasReports() && ledger.rankLost(rank.hello().rank())) {
+        endRestoring(); // it has no more to tell
         LOG.error("rank {} is lost: {}", rank.hello().rank(), loss);
       }
     }
@@ -663,6 +732,92 @@ public final class Spillway implements AutoCloseable {
     }
     sayWhatIsLost();
     return completed;
+  }
+
+  /**
+   * Takes in a bounded part of what ranks find of an earlier process, before the endings of what
+   * may have taken the place of it.
+   */
+  private void takeRestored() {
+    if (restored.isOver()) {
+      if (!inOrder) {
+        inOrder = index.orderRestored();
+      }
+      ranks.forEach(rank -> discardRestored(rank));
+      return;
+    }
+    for (int rank = 0; rank < ranks.size(); rank++) {
+      while (!restored.hasAhead(rank, RUNS_AT_ONCE)) {
+        var run = ranks.get(rank).nextRestored();
+        if (run == null) {
+          break;
+        }
+        restored.add(rank, run);
+      }
+    }
+    for (int i = 0; i < RUNS_AT_ONCE; i++) {
+      var run = restored.next();
+      if (run == null) {
+        break;
+      }
+      restore(run);
+    }
+    if (restored.isOver()) {
+      index.restoring().end();
+      LOG.info("{} blocks of earlier processes are found again", index.restoring().restored());
+    }
+  }
+
+  /** A reset came first, or a rank has fewer slots than others. */
+  private static void discardRestored(Rank rank) {
+    while (rank.hasRestored()) {
+      rank.nextRestored();
+    }
+  }
+
+  private void endRestoring() {
+    if (!restored.isOver()) {
+      restored.end();
+      index.restoring().end();
+    }
+  }
+
+  private void restore(RestoredBlocks run) {
+    var counts = index.slotCount(run.group());
+    for (int i = 0; i < run.size(); i++) {
+      boolean found =
+          run.slot(i) < counts
+              && index.restore(
+                  run.group(),
+                  run.slot(i),
+                  run.high(i),
+                  run.low(i),
+                  run.generation(i),
+                  run.tenant(i),
+                  run.depth(i),
+                  run.lastUse(i));
+      displaced += found ? 0 : 1;
+    }
+  }
+
+  /**
+   * Waits until what an earlier process has stored is found again, or the time has passed; lookups
+   * need not wait for it.
+   *
+   * @return whether all is found
+   */
+  public boolean awaitRestored(Duration bound) {
+    long until = nanoClock.getAsLong() + bound.toNanos();
+    while (!(restored.isOver() && inOrder)) {
+      if (until - nanoClock.getAsLong() <= 0) {
+        return false;
+      }
+      poll();
+      if (!restored.isOver()) {
+        sleep(RESTORE_NAP);
+      }
+    }
+    return true;
   }
 
   /** Slots that are out for good, when there is a first and whenever they have doubled. */
@@ -689,7 +844,9 @@ public final class Spillway implements AutoCloseable {
   }
 
   private boolean hasNews(Rank rank) {
-    return rank.hasReports() || (rank.loss() != null && !ledger.isLost(rank.hello().rank()));
+    return rank.hasReports()
+        || (!restored.isOver() && rank.hasRestored())
+        || (rank.loss() != null && !ledger.isLost(rank.hello().rank()));
   }
 
   // Refusals.
@@ -782,7 +939,12 @@ public final class Spillway implements AutoCloseable {
     index.verify();
   }
 
-  private void logMode() {
+  private void logMode(SpillwayConfig config) {
+    LOG.info(
+        "{} ranks of {} bytes on disk each, {} bytes in all",
+        ranks.size(),
+        config.capacityBytes(),
+        ranks.size() * config.capacityBytes());
     for (var rank : ranks) {
       var how = rank.mode();
       LOG.info(

@@ -5,6 +5,7 @@ import dev.spillway.device.DeviceMemory;
 import dev.spillway.engine.EngineOptions;
 import dev.spillway.engine.EngineOptions.Allocation;
 import dev.spillway.engine.EngineOptions.EngineKind;
+import dev.spillway.engine.EngineOptions.Keeping;
 import dev.spillway.engine.FaultSpec;
 import dev.spillway.policy.AdmissionPolicy;
 import java.nio.channels.ByteChannel;
@@ -20,6 +21,8 @@ import java.util.List;
  * what is allowed; the defaults need nothing but a directory and device memory. Immutable.
  */
 public final class SpillwayConfig {
+  private static final int RECORD_BYTES = 64;
+
   private final Builder values;
 
   private SpillwayConfig(Builder values) {
@@ -112,6 +115,25 @@ public final class SpillwayConfig {
     return values.admission;
   }
 
+  public boolean warmRestart() {
+    return values.warmRestart;
+  }
+
+  public Duration restoreWait() {
+    return values.restoreWait;
+  }
+
+  public boolean discardOther() {
+    return values.discardOther;
+  }
+
+  /** Bytes of slots on each rank's disk. */
+  public long capacityBytes() {
+    return values.totalCapacityBytes == 0
+        ? values.capacityBytes
+        : Math.max(1, values.totalCapacityBytes / rankCount());
+  }
+
   /** The native engine's share of these values. */
   EngineOptions engineOptions(int local, int rank, int rankCount) {
     var device = values.ranks.get(local);
@@ -132,7 +154,7 @@ public final class SpillwayConfig {
         layout,
         rank,
         rankCount,
-        values.capacityBytes,
+        capacityBytes(),
         values.stagingBytes,
         values.queueDepth,
         values.engine,
@@ -145,6 +167,11 @@ public final class SpillwayConfig {
         blocks,
         device.cudaDevice(),
         device.cudaLibrary(),
+        new Keeping(
+            !values.warmRestart,
+            values.discardOther,
+            values.freeFloorBytes,
+            values.warmRestart ? RECORD_BYTES : 0),
         values.faults);
   }
 
@@ -173,6 +200,11 @@ public final class SpillwayConfig {
     private boolean workerThread;
     private boolean orderedResults;
     private AdmissionPolicy admission = AdmissionPolicy.always();
+    private boolean warmRestart = true;
+    private Duration restoreWait = Duration.ofSeconds(1);
+    private boolean discardOther;
+    private long totalCapacityBytes;
+    private long freeFloorBytes;
 
     private List<DeviceMemory> ranks;
     private List<ByteChannel> channels = List.of();
@@ -280,7 +312,10 @@ public final class SpillwayConfig {
       return this;
     }
 
-    /** Bytes of slots on disk, all groups together, counted in padded slots; 1 GiB unless set. */
+    /**
+     * Bytes of slots on disk for each rank, all groups together, counted in padded slots; 1 GiB
+     * unless set.
+     */
     public Builder capacityBytes(long value) {
       check(value > 0, "capacityBytes is %d; at least 1 would be right", value);
       capacityBytes = value;
@@ -406,6 +441,56 @@ public final class SpillwayConfig {
     /** Which stores are worth a write; all unless set. */
     public Builder admission(AdmissionPolicy value) {
       admission = value;
+      return this;
+    }
+
+    /**
+     * False keeps nothing: the block file is unlinked once it is open, and no block outlives the
+     * process. Unless set, a later process finds what this one has stored, by records beside the
+     * block file.
+     */
+    public Builder warmRestart(boolean value) {
+      warmRestart = value;
+      return this;
+    }
+
+    /**
+     * How long open waits for the blocks of an earlier process to be found again; the rest is found
+     * while lookups go on. 1 s unless set, zero for not at all.
+     */
+    public Builder restoreWait(Duration value) {
+      check(
+          !value.isNegative() && value.compareTo(WAIT_MAX) <= 0,
+          "restoreWait is %s; zero to one day would be right",
+          value);
+      restoreWait = value;
+      return this;
+    }
+
+    /**
+     * True discards what a block file holds of another name space, layout, block size, alignment or
+     * format version, or behind a damaged superblock; unless set, open is refused with what
+     * differs.
+     */
+    public Builder discardOther(boolean value) {
+      discardOther = value;
+      return this;
+    }
+
+    /** Bytes of slots on disk of all ranks together, in the place of so many for each. */
+    public Builder totalCapacityBytes(long value) {
+      check(value > 0, "totalCapacityBytes is %d; at least 1 would be right", value);
+      totalCapacityBytes = value;
+      return this;
+    }
+
+    /**
+     * Bytes that the file system must have left once everything is reserved; open is refused where
+     * it would not. 0 unless set.
+     */
+    public Builder freeFloorBytes(long value) {
+      check(value >= 0, "freeFloorBytes is %d; 0 or more would be right", value);
+      freeFloorBytes = value;
       return this;
     }
 

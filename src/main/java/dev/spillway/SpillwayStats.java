@@ -3,6 +3,7 @@ package dev.spillway;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.engine.EngineMode;
 import dev.spillway.engine.EngineStats;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -29,6 +30,7 @@ import java.util.Map;
  * @param rankFaults disk faults by rank and cause: a block that two ranks fail counts twice
  * @param probeFaults those among them of trials of retired slots
  * @param storePauses times that stores were put off since the file system had no room
+ * @param restored what was found again of earlier processes
  * @param mode how the engine works
  * @param engine counters of its lanes
  */
@@ -54,8 +56,98 @@ public record SpillwayStats(
     Map<BlockOutcome, Long> rankFaults,
     long probeFaults,
     long storePauses,
+    Restored restored,
     EngineMode mode,
     EngineStats engine) {
+
+  /**
+   * What was found again of earlier processes, and what was not and why.
+   *
+   * @param done whether all records are read
+   * @param slots whose records were read
+   * @param blocks that look-ups find, or found until they were evicted
+   * @param stale blocks of those whose bytes turned out to be others when they were loaded
+   * @param torn records whose own check was wrong
+   * @param voided whole records that do not count: from before a reset, or of other blocks
+   * @param displaced records whose slot or key this process has used before they were read, or of
+   *     which there is a later one
+   * @param incomplete records that not every rank has
+   * @param trouble what is wrong with the records that are written now, by rank; empty mostly
+   */
+  public record Restored(
+      boolean done,
+      long slots,
+      long blocks,
+      long stale,
+      long torn,
+      long voided,
+      long displaced,
+      long incomplete,
+      List<String> trouble) {
+    public Restored {
+      trouble = List.copyOf(trouble);
+    }
+  }
+
+  /**
+   * A block file and its records, as they lie on disk.
+   *
+   * @param formatVersion of the block file
+   * @param fingerprint of the layout, hexadecimal
+   * @param identity of the content, drawn when it was begun, hexadecimal
+   * @param epoch of the last open
+   * @param ownerPid who opened it last
+   * @param trouble why the records cannot be read, or empty
+   * @param records that are whole and count
+   * @param torn records whose own check is wrong
+   * @param voided whole records that do not count
+   * @param storedBytes payload that the records tell of
+   * @param oldestUse seconds since 1970, as {@code newestUse}; 0 without records
+   * @param tenants that the blocks belong to
+   * @param runs of neighbouring slots that are in use: 1 is not fragmented at all
+   * @param goodBlocks whose bytes are those of their record; 0 where nothing was verified
+   * @param badBlocks whose bytes are others, or cannot be read
+   * @param firstBad which those are and why, 100 at most
+   */
+  public record StoredFile(
+      String path,
+      long fileBytes,
+      int formatVersion,
+      String nameSpace,
+      String fingerprint,
+      String identity,
+      long epoch,
+      int rank,
+      int rankCount,
+      int alignment,
+      long ownerPid,
+      List<Group> groups,
+      String trouble,
+      long records,
+      long torn,
+      long voided,
+      long storedBytes,
+      long oldestUse,
+      long newestUse,
+      int tenants,
+      long runs,
+      long goodBlocks,
+      long badBlocks,
+      List<String> firstBad) {
+    public StoredFile {
+      groups = List.copyOf(groups);
+      firstBad = List.copyOf(firstBad);
+    }
+
+    /**
+     * The slots of a KV group.
+     *
+     * @param offset of the first in the file, bytes
+     */
+    public record Group(
+        long slots, int slotBytes, int blockBytes, int blockTokens, long offset, long records) {}
+  }
+
   public SpillwayStats {
     outcomes = Map.copyOf(outcomes);
     rankFaults = Map.copyOf(rankFaults);

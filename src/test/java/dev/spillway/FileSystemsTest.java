@@ -153,7 +153,8 @@ class FileSystemsTest {
               () ->
                   new SpillwayFixture(
                       mount.root(), one(16384), 4, builder -> builder.capacityBytes(64L << 20)))
-          .hasMessageContaining("needs 67174400 bytes")
+          // 4,096 slots and a header, and a record of 64 bytes for each slot
+          .hasMessageContaining("needs 67436544 bytes")
           .hasMessageContaining("ENOSPC");
       assertThat(mount.root().resolve("rank-0-of-1.blocks")).doesNotExist();
     }

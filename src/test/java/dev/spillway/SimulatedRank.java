@@ -3,6 +3,7 @@ package dev.spillway;
 import dev.spillway.block.KvLayout;
 import dev.spillway.block.RankHello;
 import dev.spillway.block.RankReport;
+import dev.spillway.block.RestoredBlocks;
 import dev.spillway.block.TransferPlan;
 import dev.spillway.engine.EngineMode;
 import dev.spillway.engine.EngineStats;
@@ -37,7 +38,8 @@ public final class SimulatedRank implements Rank {
     rank =
         new LocalRank(
             engine,
-            LocalRank.helloOf(engine, number, count, layout),
+            LocalRank.helloOf(engine, number, count, layout, null),
+            null,
             TransferLedger.transfersMax(blocksInFlightMax),
             null);
   }
@@ -103,6 +105,21 @@ public final class SimulatedRank implements Rank {
   @Override
   public boolean drain(Duration bound, Consumer<RankReport> target) {
     return rank.drain(bound, target);
+  }
+
+  @Override
+  public @Nullable RestoredBlocks nextRestored() {
+    return rank.nextRestored();
+  }
+
+  @Override
+  public boolean hasRestored() {
+    return rank.hasRestored();
+  }
+
+  @Override
+  public String recordTrouble() {
+    return rank.recordTrouble();
   }
 
   @Override

@@ -18,6 +18,11 @@ public record BlockFault(
     return new BlockFault(outcome, BlockStage.QUEUED, 0, -1, 0, bytesWanted);
   }
 
+  /** The same under another name. */
+  public BlockFault as(BlockOutcome other) {
+    return new BlockFault(other, stage, errno, slot, bytesDone, bytesWanted);
+  }
+
   @Override
   public String toString() {
     return "%s while %s (errno %d, slot %d, %d of %d bytes)"

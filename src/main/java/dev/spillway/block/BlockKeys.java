@@ -11,6 +11,7 @@ import java.util.List;
 public final class BlockKeys {
   private long[] words = new long[32];
   private int size;
+  private long tenant;
 
   public static BlockKeys of(List<BlockKey> keys) {
     var list = new BlockKeys();
@@ -34,6 +35,17 @@ public final class BlockKeys {
 
   public void clear() {
     size = 0;
+  }
+
+  /** Says whose blocks these are, so that they can be forgotten together; 0 unless said. */
+  public BlockKeys ofTenant(long tag) {
+    tenant = tag;
+    return this;
+  }
+
+  /** As {@link PrefixHasher#tenantOf} makes it of a salt. */
+  public long tenant() {
+    return tenant;
   }
 
   public int size() {

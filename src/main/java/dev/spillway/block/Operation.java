@@ -11,12 +11,14 @@ public enum Operation {
   /** The blocks of a transfer end now; those that kernel or device hold are quiet later. */
   CANCEL,
   /** Those of a transfer's blocks that have not started end; the others go on. */
-  DRAIN;
+  DRAIN,
+  /** No block of a generation up to this is restored by a later process. */
+  FORGET;
 
   /** Whether it is a word about blocks that are on their way. */
   public boolean isCommand() {
     return switch (this) {
-      case CANCEL, DRAIN -> true;
+      case CANCEL, DRAIN, FORGET -> true;
       case STORE, LOAD, PROBE -> false;
     };
   }

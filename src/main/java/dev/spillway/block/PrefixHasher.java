@@ -12,6 +12,7 @@ import java.security.MessageDigest;
 public final class PrefixHasher {
   private final MessageDigest digest = Sha256.digest();
   private final byte[] root;
+  private final long tenant;
 
   /**
    * @param salt separates tenants or anything else that must not share blocks; may be empty
@@ -21,6 +22,20 @@ public final class PrefixHasher {
     updateText(salt);
     updateText(adapterId);
     root = digest.digest();
+    tenant = tenantOf(salt);
+  }
+
+  /**
+   * The tag under which all blocks of a salt can be forgotten together.
+   *
+   * @return 0 for the empty salt, which is nobody's
+   */
+  public static long tenantOf(String salt) {
+    if (salt.isEmpty()) {
+      return 0;
+    }
+    var bytes = Sha256.digest().digest(("tenant\0" + salt).getBytes(StandardCharsets.UTF_8));
+    return ByteBuffer.wrap(bytes).getLong() | 1;
   }
 
   /**
@@ -35,7 +50,7 @@ public final class PrefixHasher {
       throw new IllegalArgumentException(
           "blockTokens is " + blockTokens + "; at least 1 would be right");
     }
-    var keys = new BlockKeys();
+    var keys = new BlockKeys().ofTenant(tenant);
     byte[] parent = root;
     for (int from = 0; from + blockTokens <= tokens.length; from += blockTokens) {
       parent = child(parent, tokens, from, from + blockTokens);

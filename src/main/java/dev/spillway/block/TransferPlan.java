@@ -16,11 +16,14 @@ public final class TransferPlan {
   /** The low bits of an id: its place among the transfers that are open at a time. */
   public static final int PLACE_BITS = 16;
 
+  /** A transfer's own, a drain and a cancel of it, and a word that it is to be forgotten. */
+  public static final int PLANS_A_TRANSFER = 4;
+
   public static final long PLACE_MASK = (1L << PLACE_BITS) - 1;
   public static final int BLOCKS_MAX = 1 << INDEX_BITS;
 
   private static final int HEAD_BYTES = 40;
-  private static final int BLOCK_BYTES = 28;
+  private static final int BLOCK_BYTES = 56;
   private static final Operation[] OPERATIONS = Operation.values();
 
   private int[] slots = new int[16];
@@ -28,6 +31,10 @@ public final class TransferPlan {
   private long[] seeds = new long[16];
   private int[] deviceBlocks = new int[16];
   private int[] positions = new int[16];
+  private long[] highs = new long[16];
+  private long[] lows = new long[16];
+  private long[] tenants = new long[16];
+  private int[] depths = new int[16];
   private int size;
 
   private long transferId;
@@ -68,7 +75,7 @@ public final class TransferPlan {
   }
 
   /**
-   * Adds a block.
+   * Adds a block that a rank need not know again: one that is loaded or tried.
    *
    * @param position its index in the transfer, which reports name
    * @param slot its slot in the group's region on disk
@@ -84,7 +91,24 @@ public final class TransferPlan {
     generations[size] = generation;
     seeds[size] = seed;
     deviceBlocks[size] = deviceBlock;
+    highs[size] = 0;
+    lows[size] = 0;
+    tenants[size] = 0;
+    depths[size] = 0;
     size++;
+  }
+
+  /**
+   * Names the block added last, for what the rank keeps of it beyond this process.
+   *
+   * @param tenant tag of who it belongs to, 0 for nobody in particular
+   * @param depth its place in its prefix
+   */
+  public void name(long high, long low, long tenant, int depth) {
+    highs[size - 1] = high;
+    lows[size - 1] = low;
+    tenants[size - 1] = tenant;
+    depths[size - 1] = depth;
   }
 
   private void grow(int capacity) {
@@ -93,6 +117,10 @@ public final class TransferPlan {
     generations = Arrays.copyOf(generations, capacity);
     seeds = Arrays.copyOf(seeds, capacity);
     deviceBlocks = Arrays.copyOf(deviceBlocks, capacity);
+    highs = Arrays.copyOf(highs, capacity);
+    lows = Arrays.copyOf(lows, capacity);
+    tenants = Arrays.copyOf(tenants, capacity);
+    depths = Arrays.copyOf(depths, capacity);
   }
 
   /** What {@link #writeTo} takes, bytes. */
@@ -114,6 +142,7 @@ public final class TransferPlan {
     for (int i = 0; i < size; i++) {
       target.putInt(positions[i]).putInt(slots[i]).putLong(generations[i]);
       target.putLong(seeds[i]).putInt(deviceBlocks[i]);
+      target.putLong(highs[i]).putLong(lows[i]).putLong(tenants[i]).putInt(depths[i]);
     }
   }
 
@@ -143,6 +172,7 @@ public final class TransferPlan {
     for (int i = 0; i < count; i++) {
       plan.add(
           source.getInt(), source.getInt(), source.getLong(), source.getLong(), source.getInt());
+      plan.name(source.getLong(), source.getLong(), source.getLong(), source.getInt());
     }
     return plan;
   }
@@ -186,5 +216,21 @@ public final class TransferPlan {
 
   public int deviceBlock(int index) {
     return deviceBlocks[index];
+  }
+
+  public long high(int index) {
+    return highs[index];
+  }
+
+  public long low(int index) {
+    return lows[index];
+  }
+
+  public long tenant(int index) {
+    return tenants[index];
+  }
+
+  public int depth(int index) {
+    return depths[index];
   }
 }

@@ -94,7 +94,6 @@ final class DoctorCommand implements Callable<Integer> {
       advice.add(String.valueOf(e.getMessage()));
       return 1;
     } finally {
-      Files.deleteIfExists(trial.resolve("rank-0-of-1.blocks"));
       Files.delete(trial);
     }
   }
@@ -103,6 +102,7 @@ final class DoctorCommand implements Callable<Integer> {
     var config =
         SpillwayConfig.builder(trial, device)
             .nameSpace("doctor")
+            .warmRestart(false)
             .capacityBytes((long) BLOCKS * BLOCK_BYTES)
             .build();
     try (var spillway = Spillway.open(config)) {

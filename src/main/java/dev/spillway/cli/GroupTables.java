@@ -4,7 +4,7 @@ import dev.spillway.Spillway;
 import dev.spillway.block.BlockKey;
 import dev.spillway.block.BlockKeys;
 import dev.spillway.block.KvLayout;
-import dev.spillway.block.PrefixRule;
+import dev.spillway.index.PrefixRule;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;

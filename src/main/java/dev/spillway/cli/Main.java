@@ -4,16 +4,22 @@ import dev.spillway.engine.OpenRefusedException;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.NoSuchFileException;
+import java.nio.file.NotDirectoryException;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 
-/** The command line: {@code spillway replay} and {@code spillway doctor}. */
+/** The command line: {@code spillway replay} and what goes with it. */
 @Command(
     name = "spillway",
     mixinStandardHelpOptions = true,
     version = "spillway 0.1.0",
     description = "Keeps blocks of an LLM's KV cache on disk, and checks every byte.",
-    subcommands = {ReplayCommand.class, DoctorCommand.class})
+    subcommands = {
+      ReplayCommand.class,
+      DoctorCommand.class,
+      InspectCommand.Inspect.class,
+      InspectCommand.Verify.class
+    })
 public final class Main {
   private Main() {}
 
@@ -59,6 +65,9 @@ public final class Main {
     }
     if (failure instanceof AccessDeniedException denied) {
       return denied.getFile() + ": permission denied";
+    }
+    if (failure instanceof NotDirectoryException file) {
+      return file.getFile() + ": not a directory";
     }
     return String.valueOf(failure.getMessage());
   }

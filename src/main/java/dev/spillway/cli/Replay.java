@@ -115,6 +115,7 @@ final class Replay {
     devices.subList(1, devices.size()).forEach(builder::addRank);
     return builder
         .nameSpace("replay")
+        .warmRestart(settings.directory() != null)
         .capacityBytes(settings.capacityBytes())
         .queueDepth(settings.queueDepth())
         .engine(settings.engine())

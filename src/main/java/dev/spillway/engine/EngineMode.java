@@ -19,6 +19,7 @@ import java.util.Map;
  * @param path of the block file
  * @param fileBytes of the block file
  * @param epoch of this open
+ * @param identity of the content, drawn when it was begun
  * @param queueDepth requests in flight at most, a lane
  * @param stagingSlots a lane
  * @param stagingBytes a lane
@@ -28,6 +29,7 @@ import java.util.Map;
  *     block
  * @param slotCounts slots on disk, by group
  * @param slotBytes of a slot on disk, by group
+ * @param regionOffsets where each group's slots begin in the file, bytes
  * @param notices what an operator should know
  */
 public record EngineMode(
@@ -42,6 +44,7 @@ public record EngineMode(
     String path,
     long fileBytes,
     long epoch,
+    long identity,
     int queueDepth,
     int stagingSlots,
     long stagingBytes,
@@ -50,6 +53,7 @@ public record EngineMode(
     String device,
     List<Long> slotCounts,
     List<Integer> slotBytes,
+    List<Long> regionOffsets,
     List<String> notices) {
 
   /** Reads the lines that {@code KvEngine::describe} writes. */
@@ -68,9 +72,11 @@ public record EngineMode(
             });
     var slotCounts = new ArrayList<Long>();
     var slotBytes = new ArrayList<Integer>();
+    var regionOffsets = new ArrayList<Long>();
     for (int group = 0; values.containsKey("slotCount." + group); group++) {
       slotCounts.add(Long.parseLong(value(values, "slotCount." + group)));
       slotBytes.add(Integer.parseInt(value(values, "slotBytes." + group)));
+      regionOffsets.add(Long.parseLong(value(values, "regionOffset." + group)));
     }
     return new EngineMode(
         value(values, "kind"),
@@ -84,6 +90,7 @@ public record EngineMode(
         value(values, "path"),
         Long.parseLong(value(values, "fileBytes")),
         Long.parseLong(value(values, "epoch")),
+        Long.parseUnsignedLong(value(values, "identity")),
         Integer.parseInt(value(values, "queueDepth")),
         Integer.parseInt(value(values, "stagingSlots")),
         Long.parseLong(value(values, "stagingBytes")),
@@ -92,6 +99,7 @@ public record EngineMode(
         value(values, "device"),
         List.copyOf(slotCounts),
         List.copyOf(slotBytes),
+        List.copyOf(regionOffsets),
         List.copyOf(notices));
   }
 
@@ -109,6 +117,7 @@ public record EngineMode(
     line(text, "path", path);
     line(text, "fileBytes", fileBytes);
     line(text, "epoch", epoch);
+    line(text, "identity", Long.toUnsignedString(identity));
     line(text, "queueDepth", queueDepth);
     line(text, "stagingSlots", stagingSlots);
     line(text, "stagingBytes", stagingBytes);
@@ -118,6 +127,7 @@ public record EngineMode(
     for (int group = 0; group < slotCounts.size(); group++) {
       line(text, "slotCount." + group, slotCounts.get(group));
       line(text, "slotBytes." + group, slotBytes.get(group));
+      line(text, "regionOffset." + group, regionOffsets.get(group));
     }
     notices.forEach(notice -> line(text, "notice", notice));
     return text.toString();

@@ -14,6 +14,7 @@ import java.util.List;
  * @param deviceBlocks blocks of device memory, by group
  * @param cudaDevice ordinal of the CUDA device that the blocks are on; negative for the host
  * @param cudaLibrary path of the CUDA runtime, empty to look for one
+ * @param keeping what becomes of the block file
  * @param faults to make on purpose
  */
 public record EngineOptions(
@@ -35,7 +36,25 @@ public record EngineOptions(
     List<Integer> deviceBlocks,
     int cudaDevice,
     String cudaLibrary,
+    Keeping keeping,
     FaultSpec faults) {
+
+  /**
+   * What becomes of the block file, and what must be left beside it.
+   *
+   * @param keepsNothing whether it is unlinked once open, so that no block outlives the process
+   * @param discardsOther whether another layout's or name space's content is emptied, not refused
+   * @param freeFloorBytes that the file system must have left
+   * @param slotRecordBytes that somebody needs besides for each slot
+   */
+  public record Keeping(
+      boolean keepsNothing, boolean discardsOther, long freeFloorBytes, long slotRecordBytes) {
+    public static final Keeping DEFAULT = new Keeping(false, false, 0, 0);
+
+    private int bits() {
+      return (keepsNothing ? 1 : 0) | (discardsOther ? 2 : 0);
+    }
+  }
 
   /** How blocks get to the disk. */
   public enum EngineKind {
@@ -94,7 +113,10 @@ public record EngineOptions(
         .putLong(RecordLayout.OPEN_FAULT_SEED, faults.seed() + 1000L * rank)
         .putInt(RecordLayout.OPEN_FAULT_COUNT, faults.faults().size())
         .putInt(RecordLayout.OPEN_DEVICE_KIND, cudaDevice < 0 ? 0 : 1)
-        .putInt(RecordLayout.OPEN_DEVICE_ORDINAL, Math.max(0, cudaDevice));
+        .putInt(RecordLayout.OPEN_DEVICE_ORDINAL, Math.max(0, cudaDevice))
+        .putInt(RecordLayout.OPEN_KEEPING, keeping.bits())
+        .putLong(RecordLayout.OPEN_FREE_FLOOR_BYTES, keeping.freeFloorBytes())
+        .putLong(RecordLayout.OPEN_SLOT_RECORD_BYTES, keeping.slotRecordBytes());
     putGroups(record.position(RecordLayout.OPEN_BYTES));
     faults.putTo(record);
     return record.rewind(); // its address is that of its position

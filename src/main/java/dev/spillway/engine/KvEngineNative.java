@@ -64,6 +64,8 @@ final class KvEngineNative {
 
   static native @Cast("int64_t") long checksumOf(long address, long bytes, long seed);
 
+  static native int fileReserve(@Cast("const char*") byte[] path, long bytes);
+
   @Name("uringRefusalText")
   static native String uringRefusal();
 

@@ -11,6 +11,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Queue;
@@ -106,6 +107,12 @@ public final class NativeEngine implements TransferEngine {
     return KvEngineNative.uringRefusal();
   }
 
+  /** Reserves space for a file that is there; the error number where it could not, or 0. */
+  public static int reserve(Path file, long bytes) {
+    NativeLibrary.load();
+    return KvEngineNative.fileReserve(terminated(file.toString(), fileNameCharset()), bytes);
+  }
+
   /** XXH3-64 of memory, as the lanes compute it. */
   public static long checksum(long address, long bytes, long seed) {
     NativeLibrary.load();
@@ -166,7 +173,7 @@ public final class NativeEngine implements TransferEngine {
       case STORE -> 1;
       case LOAD -> 2;
       case PROBE -> 3;
-      case CANCEL, DRAIN -> throw new IllegalArgumentException(operation + " is no block");
+      case CANCEL, DRAIN, FORGET -> throw new IllegalArgumentException(operation + " is no block");
     };
   }
 

@@ -33,7 +33,7 @@ public final class OpenRefusedException extends RuntimeException {
   private final Reason reason;
   private final int errno;
 
-  OpenRefusedException(Reason reason, int errno, String message) {
+  public OpenRefusedException(Reason reason, int errno, String message) {
     super(message);
     this.reason = reason;
     this.errno = errno;

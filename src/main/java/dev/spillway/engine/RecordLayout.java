@@ -8,7 +8,7 @@ import java.nio.ByteOrder;
  * two sides are compared when the library is loaded: JARs that do not belong together are refused.
  */
 final class RecordLayout {
-  static final int VERSION = 3;
+  static final int VERSION = 4;
 
   static final int DOWN_BYTES = 64;
   static final int DOWN_TICKET = 0;
@@ -38,7 +38,7 @@ final class RecordLayout {
   static final int UP_VERIFY_NANOS = 48;
   static final int UP_COPY_NANOS = 56;
 
-  static final int OPEN_BYTES = 96;
+  static final int OPEN_BYTES = 112;
   static final int OPEN_VERSION = 0;
   static final int OPEN_RANK = 4;
   static final int OPEN_RANK_COUNT = 8;
@@ -57,6 +57,9 @@ final class RecordLayout {
   static final int OPEN_FAULT_COUNT = 80;
   static final int OPEN_DEVICE_KIND = 84;
   static final int OPEN_DEVICE_ORDINAL = 88;
+  static final int OPEN_KEEPING = 92;
+  static final int OPEN_FREE_FLOOR_BYTES = 96;
+  static final int OPEN_SLOT_RECORD_BYTES = 104;
 
   static final int GROUP_BYTES = 16;
   static final int PIECE_BYTES = 24;
@@ -109,6 +112,9 @@ final class RecordLayout {
     OPEN_FAULT_COUNT,
     OPEN_DEVICE_KIND,
     OPEN_DEVICE_ORDINAL,
+    OPEN_KEEPING,
+    OPEN_FREE_FLOOR_BYTES,
+    OPEN_SLOT_RECORD_BYTES,
     GROUP_BYTES,
     PIECE_BYTES,
     FAULT_BYTES,

@@ -44,6 +44,7 @@ public final class BlockIndex {
   private final long[] highs;
   private final long[] lows;
   private final long[] generations;
+  private final long[] tenants;
   private final int[] holds; // leases, and a reservation's own transfer
   private final long[] blamedRanks; // that found the entry's slot bad
   private final int[] older;
@@ -58,6 +59,7 @@ public final class BlockIndex {
   private int storedCount;
   private int heldCount;
   private final LeaseBook leases = new LeaseBook(this);
+  private final Restoring restoring = new Restoring();
 
   /**
    * @param slotCounts slots on disk, by group
@@ -85,6 +87,7 @@ public final class BlockIndex {
     highs = new long[entries];
     lows = new long[entries];
     generations = new long[entries];
+    tenants = new long[entries];
     holds = new int[entries];
     blamedRanks = new long[entries];
     older = new int[entries];
@@ -137,6 +140,7 @@ public final class BlockIndex {
       if (entry >= 0) {
         unlink(group, entry);
         linkBelow(group, entry, NONE);
+        restoring.onUsed(entry);
       }
     }
   }
@@ -149,6 +153,15 @@ public final class BlockIndex {
    *     where nothing can be evicted
    */
   public int reserve(int group, long high, long low, int parent) {
+    return reserve(group, high, low, 0, parent);
+  }
+
+  /**
+   * The same for a tenant.
+   *
+   * @param tenant tag of who the block belongs to, 0 for nobody in particular
+   */
+  public int reserve(int group, long high, long low, long tenant, int parent) {
     if (seek(group, high, low) >= 0) {
       return PRESENT;
     }
@@ -165,10 +178,110 @@ public final class BlockIndex {
     highs[entry] = high;
     lows[entry] = low;
     generations[entry] = epoch << 32 | Integer.toUnsignedLong(++counter);
+    tenants[entry] = tenant;
+    restoring.onTaken(entry);
     insert(entry);
     linkBelow(group, entry, parent);
     hold(entry);
     return entry;
+  }
+
+  /**
+   * An earlier process has stored the block in this slot, or so a record says: look-ups find it,
+   * and whether it is true shows when it is loaded. What this process has done with slot or key
+   * counts more, and of two records of a key the later one. It is used before it is older than
+   * anything that this process has used.
+   *
+   * @param depth its place in its prefix
+   * @param lastUse seconds since 1970
+   * @return whether it is found from now on
+   */
+  public boolean restore(
+      int group,
+      int slot,
+      long high,
+      long low,
+      long generation,
+      long tenant,
+      int depth,
+      int lastUse) {
+    int entry = groupBase[group] + slot;
+    if (states[entry] != State.FREE || restoring.isTaken(entry)) {
+      return false;
+    }
+    int other = seek(group, high, low);
+    if (other >= 0) {
+      if (!restoring.isUnverified(other)
+          || Long.compareUnsigned(generations[other], generation) > 0) {
+        return false;
+      }
+      invalidate(other);
+    }
+    slots[group].claim(slot);
+    states[entry] = State.STORED;
+    storedCount++;
+    highs[entry] = high;
+    lows[entry] = low;
+    generations[entry] = generation;
+    tenants[entry] = tenant;
+    insert(entry);
+    linkOldest(group, entry);
+    restoring.onRestored(entry, depth, lastUse);
+    return true;
+  }
+
+  /** What is known of the entries that {@link #restore} has made. */
+  public Restoring restoring() {
+    return restoring;
+  }
+
+  /** Everything is restored: puts it in the order of its last use, a part at a call. */
+  public boolean orderRestored() {
+    return restoring.order(this::relinkOldest);
+  }
+
+  private void relinkOldest(int entry) {
+    int group = groupOf(entry);
+    unlink(group, entry);
+    linkOldest(group, entry);
+  }
+
+  private void linkOldest(int group, int entry) {
+    older[entry] = NONE;
+    younger[entry] = oldest[group];
+    if (oldest[group] == NONE) {
+      youngest[group] = entry;
+    } else {
+      older[oldest[group]] = entry;
+    }
+    oldest[group] = entry;
+  }
+
+  /** The bytes of a block were what its entry says. */
+  public void verified(int entry) {
+    restoring.onVerified(entry);
+  }
+
+  /** The bytes of a restored block are others: as if its record had not been there. */
+  public void stale(int entry) {
+    if (isStored(entry)) {
+      restoring.onStale();
+    }
+    invalidate(entry);
+  }
+
+  /** Whether nothing but a record of an earlier process says that the block is there. */
+  public boolean isUnverified(int entry) {
+    return restoring.isUnverified(entry);
+  }
+
+  /** The last generation that was given to a slot. */
+  public long lastGeneration() {
+    return epoch << 32 | Integer.toUnsignedLong(counter);
+  }
+
+  public long tenant(int entry) {
+    return tenants[entry];
   }
 
   /** The block is written: look-ups may see it. Its transfer still holds it. */
@@ -326,6 +439,10 @@ public final class BlockIndex {
     return states.length;
   }
 
+  public int slotCount(int group) {
+    return groupBase[group + 1] - groupBase[group];
+  }
+
   public int probedBackCount() {
     return Arrays.stream(slots).mapToInt(DiskSlots::probedBackCount).sum();
   }
@@ -398,6 +515,7 @@ public final class BlockIndex {
     }
     states[entry] = State.FREE;
     blamedRanks[entry] = 0;
+    restoring.onGone(entry);
   }
 
   private void remove(int entry) {

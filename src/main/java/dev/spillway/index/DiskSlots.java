@@ -1,5 +1,6 @@
 package dev.spillway.index;
 
+import java.util.BitSet;
 import java.util.HashMap;
 import java.util.Map;
 
@@ -31,6 +32,8 @@ final class DiskSlots {
   private final long probeNanos;
   private final Map<Integer, Retired> retired = new HashMap<>();
   private final Map<Integer, Integer> retirements = new HashMap<>();
+  private final BitSet claimed = new BitSet(); // in the list of the free, but not free
+  private int listed; // in the list of the free
   private int freeCount;
   private int probedBackCount;
   private int lostCount;
@@ -44,17 +47,39 @@ final class DiskSlots {
     for (int i = 0; i < slotCount; i++) {
       free[i] = slotCount - 1 - i; // the lowest is handed out first
     }
+    listed = slotCount;
     freeCount = slotCount;
   }
 
   /** A free slot, or -1 where there is none. */
   int take() {
-    return freeCount == 0 ? -1 : free[--freeCount];
+    if (freeCount == 0) {
+      return -1;
+    }
+    freeCount--;
+    int slot = free[--listed];
+    while (claimed.get(slot)) {
+      claimed.clear(slot);
+      slot = free[--listed];
+    }
+    return slot;
+  }
+
+  /** Takes a slot that is free: it stays in the list until {@link #take} comes upon it. */
+  void claim(int slot) {
+    assert !claimed.get(slot) : "slot " + slot + " is claimed twice";
+    claimed.set(slot);
+    freeCount--;
   }
 
   void giveBack(int slot) {
-    assert freeCount < free.length : "slot " + slot + " comes back to a full list";
-    free[freeCount++] = slot;
+    freeCount++;
+    if (claimed.get(slot)) {
+      claimed.clear(slot); // it never left the list
+      return;
+    }
+    assert listed < free.length : "slot " + slot + " comes back to a full list";
+    free[listed++] = slot;
   }
 
   /** Takes a slot out of service that these ranks found bad. */

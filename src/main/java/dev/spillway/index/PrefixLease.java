@@ -1,7 +1,6 @@
 package dev.spillway.index;
 
 import dev.spillway.block.BlockKeys;
-import dev.spillway.block.PrefixRule;
 import java.util.ArrayList;
 import java.util.List;
 

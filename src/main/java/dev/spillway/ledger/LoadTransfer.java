@@ -1,5 +1,6 @@
 package dev.spillway.ledger;
 
+import dev.spillway.block.BlockFault;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.Operation;
 import dev.spillway.index.BlockIndex;
@@ -14,8 +15,25 @@ final class LoadTransfer extends Transfer {
     super(Operation.LOAD, index, rankCount);
   }
 
+  /**
+   * A record of an earlier process was wrong, which is no fault of the disk: a late miss, and the
+   * slot is as good as before.
+   */
+  private boolean isStale(int entry, BlockOutcome outcome) {
+    return outcome == BlockOutcome.CORRUPT && index.isUnverified(entry);
+  }
+
+  @Override
+  BlockFault told(int entry, BlockFault fault) {
+    return isStale(entry, fault.outcome()) ? fault.as(BlockOutcome.REJECTED) : fault;
+  }
+
   @Override
   void onFault(int entry, BlockOutcome outcome, long blamingRanks) {
+    if (isStale(entry, outcome)) {
+      index.stale(entry);
+      return;
+    }
     index.blame(entry, blamingRanks);
     if (outcome.invalidatesEntry()) {
       index.invalidate(entry);
@@ -29,6 +47,8 @@ final class LoadTransfer extends Transfer {
 
   @Override
   void settle(int entry, BlockOutcome outcome) {
-    // A load changes nothing in the index but what onFault has done.
+    if (outcome == BlockOutcome.LOADED) {
+      index.verified(entry);
+    }
   }
 }

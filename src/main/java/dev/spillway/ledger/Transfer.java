@@ -79,6 +79,11 @@ abstract class Transfer {
   /** Ranks have failed the block, whose slot they blame or not; others may still be at it. */
   abstract void onFault(int entry, BlockOutcome outcome, long blamingRanks);
 
+  /** A fault as the caller hears of it. */
+  BlockFault told(int entry, BlockFault fault) {
+    return fault;
+  }
+
   /** No rank can touch the block's device memory, though its slot may still be written. */
   abstract boolean isReleased(RankAggregator ranks, int position);
 
@@ -130,10 +135,11 @@ abstract class Transfer {
     plan.identify(newId);
   }
 
-  final void plan(int position, int entry, int deviceBlock, long seed) {
+  final void plan(int position, int entry, int deviceBlock, long seed, int depth) {
     entries[position] = entry;
     deviceBlocks[position] = deviceBlock;
     plan.add(position, index.slot(entry), index.generation(entry), seed, deviceBlock);
+    plan.name(index.high(entry), index.low(entry), index.tenant(entry), depth);
     ranks.expect(position);
     planned++;
     held++;
@@ -177,7 +183,7 @@ abstract class Transfer {
     int entry = entries[position];
     if (!outcome.isWell()) {
       if (faults == null || !faults.containsKey(position)) {
-        addFault(position, fault);
+        addFault(position, told(entry, fault));
       }
       onFault(entry, outcome, blamesMedium ? 1L << rank : 0);
     }

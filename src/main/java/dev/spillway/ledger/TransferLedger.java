@@ -58,6 +58,7 @@ public final class TransferLedger {
   private final ArrayDeque<CompletableFuture<Void>> quieted = new ArrayDeque<>();
   private final long allRanks;
   private long lostRanks;
+  private long forgotten; // the generation up to which nothing counts
   private int probesOpen;
   private long storesPausedUntil;
   private long storePauseNanos = STORE_PAUSE_MIN_NANOS;
@@ -159,12 +160,12 @@ public final class TransferLedger {
         continue;
       }
       // Behind a gap a block is of no use, so the first that finds no slot is the last that asks.
-      int entry = full ? BlockIndex.FULL : reserve(transfer, group, high, low, parent);
+      int entry = full ? BlockIndex.FULL : reserve(transfer, group, keys, from + i, parent);
       full = entry < 0;
       if (full) {
         reject(transfer, i);
       } else {
-        plan(transfer, group, i, entry, deviceBlocks[i]);
+        plan(transfer, group, i, entry, deviceBlocks[i], from + i);
         storing[group][deviceBlocks[i]]++;
         parent = entry;
       }
@@ -174,8 +175,10 @@ public final class TransferLedger {
     return launch(transfer);
   }
 
-  private int reserve(Transfer transfer, int group, long high, long low, int parent) {
-    return canStart(transfer) ? index.reserve(group, high, low, parent) : BlockIndex.FULL;
+  private int reserve(Transfer transfer, int group, BlockKeys keys, int at, int parent) {
+    return canStart(transfer)
+        ? index.reserve(group, keys.high(at), keys.low(at), keys.tenant(), parent)
+        : BlockIndex.FULL;
   }
 
   /** A store must not evict the prefix that it extends. */
@@ -217,7 +220,7 @@ public final class TransferLedger {
       int entry = lease.entry(i);
       if (index.isStored(entry) && canStart(transfer)) {
         index.hold(entry);
-        plan(transfer, group, i, entry, deviceBlocks[i]);
+        plan(transfer, group, i, entry, deviceBlocks[i], 0);
       } else {
         loading[group].clear(deviceBlocks[i]);
         reject(transfer, i);
@@ -244,12 +247,13 @@ public final class TransferLedger {
     open[place] = transfer;
   }
 
-  private void plan(Transfer transfer, int group, int position, int entry, int deviceBlock) {
+  private void plan(
+      Transfer transfer, int group, int position, int entry, int deviceBlock, int depth) {
     if (transfer.id() == Transfer.NO_ID) {
       open(transfer);
     }
     long seed = seed(index.high(entry), index.low(entry), group, index.generation(entry));
-    transfer.plan(position, entry, deviceBlock, seed);
+    transfer.plan(position, entry, deviceBlock, seed, depth);
     blocksInFlight++;
   }
 
@@ -271,7 +275,7 @@ public final class TransferLedger {
   }
 
   /** Everything that decides a block's bytes, and where and when they were written, as 64 bits. */
-  static long seed(long high, long low, int group, long generation) {
+  public static long seed(long high, long low, int group, long generation) {
     long mixed = high * 0x9e3779b97f4a7c15L ^ Long.rotateLeft(low, 31) * 0xc2b2ae3d27d4eb4fL;
     mixed ^= (generation + group) * 0x165667b19e3779f9L;
     mixed ^= mixed >>> 29;
@@ -458,6 +462,7 @@ public final class TransferLedger {
   /** Forgets everything that is stored, and publishes nothing of what is on its way. */
   public CompletableFuture<Void> reset() {
     index.clear();
+    forgetUpTo(index.lastGeneration());
     var fence = new Fence();
     for (var transfer : open) {
       if (transfer != null && transfer.plan.operation() != Operation.PROBE) {
@@ -466,6 +471,14 @@ public final class TransferLedger {
       }
     }
     return answer(fence);
+  }
+
+  /** Before the cancels, so that no record that is written later counts. */
+  private void forgetUpTo(long generation) {
+    if (generation != forgotten) {
+      forgotten = generation;
+      send.accept(allRanks & ~lostRanks, TransferPlan.command(Operation.FORGET, generation));
+    }
   }
 
   private void order(Transfer transfer, Operation command, Fence fence) {

@@ -2,6 +2,7 @@ package dev.spillway.rank;
 
 import dev.spillway.block.RankHello;
 import dev.spillway.block.RankReport;
+import dev.spillway.block.RestoredBlocks;
 import dev.spillway.block.TransferPlan;
 import java.io.EOFException;
 import java.io.IOException;
@@ -20,7 +21,7 @@ import java.nio.charset.StandardCharsets;
  */
 public final class RankChannel implements AutoCloseable {
   /** Raised with every change of a frame; both ends must have the same. */
-  private static final int VERSION = 1;
+  private static final int VERSION = 2;
 
   private static final int MAGIC = 0x5350_574c;
   private static final int HEAD_BYTES = 2 * Integer.BYTES;
@@ -37,6 +38,8 @@ public final class RankChannel implements AutoCloseable {
     READY,
     PLAN,
     REPORT,
+    /** Rank to scheduler: a run of slots that an earlier process has stored blocks in. */
+    RESTORED,
     /** Either way: still there. A rank's has its counters. */
     ALIVE,
     /** Scheduler to rank: drain and leave. Rank to scheduler: all is told. */
@@ -118,6 +121,12 @@ public final class RankChannel implements AutoCloseable {
   public void send(RankReport report) throws IOException {
     begin(Kind.REPORT, report.encodedBytes());
     report.writeTo(out);
+    flush();
+  }
+
+  public void send(RestoredBlocks run) throws IOException {
+    begin(Kind.RESTORED, run.encodedBytes());
+    run.writeTo(out);
     flush();
   }
 

@@ -4,13 +4,18 @@ import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.BlockStage;
 import dev.spillway.block.Operation;
 import dev.spillway.block.RankReport;
+import dev.spillway.block.RestoredBlocks;
 import dev.spillway.block.TransferPlan;
+import dev.spillway.engine.OpenRefusedException;
 import dev.spillway.engine.TransferEngine;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.Queue;
 import java.util.concurrent.locks.LockSupport;
 import org.jctools.queues.varhandle.SpscVarHandleArrayQueue;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One rank's side: turns plans into submissions and endings into reports. It knows slots, blocks
@@ -18,11 +23,18 @@ import org.jspecify.annotations.Nullable;
  * at each end: the scheduler's calls {@link #offer}, {@link #nextReport} and {@link #giveBack}, the
  * worker's {@link #doWork}. Both may be the same.
  */
-public final class TransferWorker {
+public final class TransferWorker implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(TransferWorker.class);
+
   private static final int REPORTS = 16;
   private static final long STARVED_NANOS = 1_000_000;
   private static final long INDEX_MASK = TransferPlan.BLOCKS_MAX - 1L;
+
+  /** Mixed into the seed of a checksum, so that no rank's bytes are taken for another's. */
   private static final long RANK_SEED = 0x9e3779b97f4a7c15L;
+
+  private static final int RUNS = 16;
+  private static final long NANOS_A_SECOND = 1_000_000_000;
 
   private final TransferEngine engine;
   private final int rank;
@@ -32,20 +44,63 @@ public final class TransferWorker {
   private final Queue<RankReport> reports = new SpscVarHandleArrayQueue<>(REPORTS);
   private final Queue<RankReport> idle = new SpscVarHandleArrayQueue<>(REPORTS);
   private @Nullable RankReport filling;
+  private final @Nullable IndexFile records;
+  private @Nullable RecordWriter writer;
+  private @Nullable RecordScan scan;
+  private final Queue<RestoredBlocks> restored = new SpscVarHandleArrayQueue<>(RUNS);
+  private @Nullable RestoredBlocks waiting; // for room among the restored
+  private final long bornAtSecond = System.currentTimeMillis() / 1000;
+  private final long bornAtNanos = System.nanoTime();
+
+  /** A worker that keeps nothing beyond this process. */
+  public TransferWorker(TransferEngine engine, int rank, int transfersMax) {
+    this(engine, rank, transfersMax, null);
+  }
 
   /**
    * @param transfersMax transfers open at a time
+   * @param records of the slots, closed with the worker; null keeps none
    */
-  public TransferWorker(TransferEngine engine, int rank, int transfersMax) {
+  public TransferWorker(
+      TransferEngine engine, int rank, int transfersMax, @Nullable IndexFile records) {
     this.engine = engine;
     this.rank = rank;
-    this.slots = new SlotTable(engine.mode().slotCounts());
+    this.records = records;
+    this.slots = new SlotTable(engine.mode().slotCounts(), records != null);
     this.open = new TransferPlan[transfersMax];
-    // Besides its plan, an open transfer may be drained and cancelled.
-    this.plans = new SpscVarHandleArrayQueue<>(3 * transfersMax);
+    this.plans = new SpscVarHandleArrayQueue<>(TransferPlan.PLANS_A_TRANSFER * transfersMax);
     for (int i = 0; i < REPORTS; i++) {
       idle.add(new RankReport());
     }
+  }
+
+  /**
+   * Before anything else: what is stored from now on is of this epoch, and what earlier ones have
+   * left is read.
+   *
+   * @throws OpenRefusedException where the records cannot be written
+   */
+  public void begin(long epoch) {
+    if (records == null) {
+      restored.add(RestoredBlocks.end());
+      return;
+    }
+    try {
+      records.begin(epoch);
+    } catch (IOException e) {
+      throw new OpenRefusedException(
+          OpenRefusedException.Reason.PATH,
+          0,
+          "%s cannot be written (%s); mend that, or keep nothing (warmRestart false)"
+              .formatted(records.path(), e));
+    }
+    writer = new RecordWriter(records, rank);
+    scan = new RecordScan(records, rank, engine::wake);
+  }
+
+  /** Records that were dropped, and why no more are written, or an empty text. */
+  public String recordTrouble() {
+    return writer == null ? "" : writer.trouble();
   }
 
   // The scheduler's end.
@@ -70,11 +125,48 @@ public final class TransferWorker {
     return !reports.isEmpty();
   }
 
+  public boolean hasRestored() {
+    return !restored.isEmpty();
+  }
+
+  /** The next run of slots whose blocks an earlier process has stored, or null for now. */
+  public @Nullable RestoredBlocks nextRestored() {
+    return restored.poll();
+  }
+
   // The worker's end.
 
   /** Does what there is to do, without waiting; answers how much it was. */
   public int doWork() {
-    return submitPlans() + collectEndings();
+    int done = takeRestored() + submitPlans() + collectEndings();
+    if (writer != null) {
+      writer.flush();
+    }
+    return done;
+  }
+
+  /** Before the plans that may rest on it, and told before their endings. */
+  private int takeRestored() {
+    int count = 0;
+    while (scan != null) {
+      if (waiting == null) {
+        waiting = scan.poll();
+        if (waiting == null) {
+          break;
+        }
+        slots.restore(waiting);
+        count++;
+      }
+      if (!restored.offer(waiting)) {
+        break;
+      }
+      if (waiting.isEnd()) {
+        scan.close();
+        scan = null;
+      }
+      waiting = null;
+    }
+    return count;
   }
 
   /** Sleeps until there may be something to do. */
@@ -124,6 +216,10 @@ public final class TransferWorker {
 
   /** The plan before it on its way down is that of the transfer which it names. */
   private void command(TransferPlan plan) {
+    if (plan.operation() == Operation.FORGET) {
+      raiseFloor(plan.transferId());
+      return;
+    }
     long ticket = plan.transferId() << TransferPlan.INDEX_BITS;
     engine.command(plan.operation(), ticket, ~INDEX_MASK);
     engine.submit();
@@ -137,7 +233,12 @@ public final class TransferWorker {
     assert !load || slots.holds(group, slot, plan.generation(i))
         : "slot " + slot + " of group " + group + " holds another generation";
     long checksum = load ? slots.checksum(group, slot) : 0;
-    engine.add(ticket, plan, i, plan.seed(i) ^ rank * RANK_SEED, checksum);
+    engine.add(ticket, plan, i, seedOf(plan.seed(i), rank), checksum);
+  }
+
+  /** The seed of a block's checksum on a rank. */
+  public static long seedOf(long seed, int rank) {
+    return seed ^ rank * RANK_SEED;
   }
 
   /** Endings wait in the engine, which has room for all, while no report is idle. */
@@ -172,8 +273,8 @@ public final class TransferWorker {
     int flags = engine.flags(at);
     boolean ended = (flags & RankReport.ENDED) != 0;
     var outcome = ended ? engine.outcome(at) : BlockOutcome.CANCELLED;
-    if (ended && outcome == BlockOutcome.STORED && plan.operation() == Operation.STORE) {
-      slots.put(plan.group(), plan.slot(i), plan.generation(i), engine.checksum(at));
+    if (ended) {
+      remember(plan, i, outcome, engine.checksum(at));
     }
     report.add(
         id,
@@ -184,6 +285,52 @@ public final class TransferWorker {
         engine.errno(at),
         engine.bytesDone(at),
         engine.nanos(at));
+  }
+
+  /** What the ending of a block says of its slot, for this process and for the next. */
+  private void remember(TransferPlan plan, int i, BlockOutcome outcome, long checksum) {
+    int group = plan.group();
+    int slot = plan.slot(i);
+    if (plan.operation() == Operation.STORE && outcome == BlockOutcome.STORED) {
+      slots.put(plan, i, checksum, second());
+      if (writer != null) {
+        writer.put(slots, group, slot);
+      }
+    } else if (plan.operation() == Operation.LOAD && writer != null) {
+      if (outcome.invalidatesEntry()) {
+        writer.erase(slots, group, slot);
+      } else if (outcome.isWell() && slots.touch(slots.entry(group, slot), second())) {
+        writer.put(slots, group, slot);
+      }
+    }
+  }
+
+  private int second() {
+    return (int) (bornAtSecond + (System.nanoTime() - bornAtNanos) / NANOS_A_SECOND);
+  }
+
+  private void raiseFloor(long generation) {
+    if (records != null) {
+      try {
+        records.raiseFloor(generation);
+      } catch (IOException e) {
+        LOG.error("{}: what was forgotten may come back at the next open", records.path(), e);
+      }
+    }
+  }
+
+  /** Writes the last records. Nothing else may call any more. */
+  @Override
+  public void close() {
+    if (scan != null) {
+      scan.close();
+    }
+    if (writer != null) {
+      writer.close();
+    }
+    if (records != null) {
+      records.close();
+    }
   }
 
   private static int place(long transferId) {

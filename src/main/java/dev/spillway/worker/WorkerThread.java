@@ -38,7 +38,7 @@ public final class WorkerThread implements AutoCloseable {
         if (worker.doWork() == 0) {
           worker.await(SLEEP);
         }
-        if (worker.hasReports()) {
+        if (worker.hasReports() || worker.hasRestored()) {
           onReports.run();
         }
       }

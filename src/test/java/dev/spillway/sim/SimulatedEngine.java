@@ -106,7 +106,7 @@ final class SimulatedEngine implements TransferEngine {
       case STORE -> advanceStore(block, fault);
       case LOAD -> advanceLoad(block, fault);
       case PROBE -> over(block, fault ? BlockOutcome.CORRUPT : BlockOutcome.STORED, 0);
-      case CANCEL, DRAIN -> throw new AssertionError("no block");
+      case CANCEL, DRAIN, FORGET -> throw new AssertionError("no block");
     }
   }
 
@@ -310,11 +310,13 @@ final class SimulatedEngine implements TransferEngine {
         1,
         1,
         1,
+        1,
         "small",
         "none",
         "host",
         Arrays.stream(disk).map(slots -> (long) slots.length).toList(),
         Arrays.stream(disk).map(slots -> 4096).toList(),
+        Arrays.stream(disk).map(slots -> 65536L).toList(),
         List.of());
   }
 

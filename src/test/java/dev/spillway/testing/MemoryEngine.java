@@ -187,11 +187,13 @@ public final class MemoryEngine implements TransferEngine {
         1,
         1,
         1,
+        1,
         "small",
         "none",
         "host",
         List.of(slotCount),
         List.of(4096),
+        List.of(65536L),
         List.of());
   }
 

@@ -152,7 +152,11 @@ public final class Goodput implements AutoCloseable {
     spillway.close();
     device.close();
     try {
-      for (var path : List.of(directory.resolve("rank-0-of-1.blocks"), directory)) {
+      for (var path :
+          List.of(
+              directory.resolve("rank-0-of-1.blocks"),
+              directory.resolve("rank-0-of-1.index"),
+              directory)) {
         Files.delete(path);
       }
     } catch (IOException e) {

@@ -79,6 +79,7 @@ public class JniLineBenchmark {
                 List.of(BLOCKS),
                 -1,
                 "",
+                EngineOptions.Keeping.DEFAULT,
                 FaultSpec.NONE));
     plan.begin(0, Operation.STORE, 0, DeviceEvent.NOW);
     for (int i = 0; i < BLOCKS; i++) {

@@ -96,6 +96,7 @@ public class ThroughputBenchmark {
     spillway.close();
     device.close();
     Files.delete(directory.resolve("rank-0-of-1.blocks"));
+    Files.delete(directory.resolve("rank-0-of-1.index"));
     Files.delete(directory);
   }
 

@@ -1,4 +1,6 @@
-package dev.spillway.block;
+package dev.spillway.index;
+
+import dev.spillway.block.KvLayout;
 
 /**
  * Which prefixes of a request are usable, given the blocks that are there: a prefix of so many

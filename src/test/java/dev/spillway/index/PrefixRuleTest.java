@@ -1,8 +1,9 @@
-package dev.spillway.block;
+package dev.spillway.index;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.spillway.block.KvLayout;
 import dev.spillway.block.KvLayout.Attention;
 import dev.spillway.block.KvLayout.Group;
 import dev.spillway.block.KvLayout.Piece;

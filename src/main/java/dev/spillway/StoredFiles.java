@@ -1,0 +1,337 @@
+package dev.spillway;
+
+import dev.spillway.SpillwayStats.StoredFile;
+import dev.spillway.block.RestoredBlocks;
+import dev.spillway.engine.NativeEngine;
+import dev.spillway.engine.NativeMemory;
+import dev.spillway.ledger.TransferLedger;
+import dev.spillway.worker.IndexFile;
+import dev.spillway.worker.TransferWorker;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.OpenOption;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.locks.LockSupport;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Reads block files and their records from outside, as {@code docs/FORMAT.md} describes them:
+ * nothing is written, and no lock is taken but a shared one to verify.
+ */
+final class StoredFiles {
+  private static final int SUPERBLOCK_BYTES = 4096;
+  private static final long MAGIC = 0x5941574c4c495053L; // "SPILLWAY" as bytes
+  private static final int VERSION = 2;
+  private static final int GROUPS_MAX = 16;
+  private static final int NAME_BYTES = 256;
+  private static final int AT_VERSION = 8;
+  private static final int AT_ALIGNMENT = 12;
+  private static final int AT_EPOCH = 16;
+  private static final int AT_FINGERPRINT = 24;
+  private static final int AT_RANK = 32;
+  private static final int AT_RANK_COUNT = 36;
+  private static final int AT_GROUP_COUNT = 40;
+  private static final int AT_HEADER_BYTES = 44;
+  private static final int AT_OWNER = 48;
+  private static final int AT_NAME = 64;
+  private static final int AT_REGIONS = 320;
+  private static final int REGION_BYTES = 32;
+  private static final int AT_IDENTITY = AT_REGIONS + GROUPS_MAX * REGION_BYTES;
+  private static final int AT_CHECK = SUPERBLOCK_BYTES - Long.BYTES;
+  private static final Set<OpenOption> READ =
+      Set.of(StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS);
+  private static final long NANOS_A_SECOND = 1_000_000_000;
+
+  private StoredFiles() {}
+
+  /** The block files of a directory, in the order of their names. */
+  static List<Path> in(Path directory) throws IOException {
+    try (var files = Files.list(directory)) {
+      return files
+          .filter(file -> String.valueOf(file.getFileName()).matches("rank-\\d+-of-\\d+\\.blocks"))
+          .sorted()
+          .toList();
+    }
+  }
+
+  /** What one block file and its records say of themselves. */
+  static StoredFile inspect(Path path) throws IOException {
+    try (var file = FileChannel.open(path, READ);
+        var memory = NativeMemory.map(SUPERBLOCK_BYTES)) {
+      var superblock = superblockOf(path, file, memory);
+      var look = new Look();
+      var trouble = look.at(path, superblock, null);
+      return report(path, file, superblock, look, trouble, 0, 0, List.of());
+    }
+  }
+
+  /**
+   * Reads every block that a record tells of and compares its checksum.
+   *
+   * @param bytesPerSecond at most
+   * @throws IOException where somebody has the file open
+   */
+  static StoredFile verify(Path path, long bytesPerSecond) throws IOException {
+    try (var file = FileChannel.open(path, READ);
+        var memory = NativeMemory.map(SUPERBLOCK_BYTES)) {
+      var superblock = superblockOf(path, file, memory);
+      try (var lock = file.tryLock(0, Long.MAX_VALUE, true)) {
+        if (lock == null) {
+          throw new IOException(
+              "%s is in use by pid %d; verify what nobody has open"
+                  .formatted(path, superblock.getLong(AT_OWNER)));
+        }
+        return verify(path, file, superblock, bytesPerSecond);
+      }
+    }
+  }
+
+  private static StoredFile verify(
+      Path path, FileChannel file, ByteBuffer superblock, long bytesPerSecond) throws IOException {
+    int largest = 1;
+    for (int group = 0; group < superblock.getInt(AT_GROUP_COUNT); group++) {
+      largest = Math.max(largest, region(superblock, group).payloadBytes());
+    }
+    try (var memory = NativeMemory.map(largest)) {
+      var reader = new Reader(file, superblock, memory, bytesPerSecond);
+      var look = new Look();
+      var trouble = look.at(path, superblock, reader);
+      return report(
+          path, file, superblock, look, trouble, reader.good, reader.bad, reader.badBlocks);
+    }
+  }
+
+  /** A group's slots in the file. */
+  private record Region(long offset, long slotCount, int slotBytes, int payloadBytes, int tokens) {}
+
+  private static Region region(ByteBuffer superblock, int group) {
+    int at = AT_REGIONS + group * REGION_BYTES;
+    return new Region(
+        superblock.getLong(at),
+        superblock.getLong(at + 8),
+        superblock.getInt(at + 16),
+        superblock.getInt(at + 20),
+        superblock.getInt(at + 24));
+  }
+
+  private static ByteBuffer superblockOf(Path path, FileChannel file, NativeMemory memory)
+      throws IOException {
+    var first = superblockAt(file, 0, memory);
+    int headerBytes = first == null ? 65536 : first.getInt(AT_HEADER_BYTES);
+    var second = superblockAt(file, headerBytes / 4, memory);
+    var found =
+        first == null || (second != null && second.getLong(AT_EPOCH) > first.getLong(AT_EPOCH))
+            ? second
+            : first;
+    if (found == null) {
+      throw new IOException(path + " is no Spillway block file, or its superblock is damaged");
+    }
+    if (found.getInt(AT_VERSION) != VERSION) {
+      throw new IOException(
+          "%s has format version %d; this library reads %d"
+              .formatted(path, found.getInt(AT_VERSION), VERSION));
+    }
+    return found;
+  }
+
+  private static @Nullable ByteBuffer superblockAt(FileChannel file, long at, NativeMemory memory)
+      throws IOException {
+    var bytes = memory.view(0, SUPERBLOCK_BYTES);
+    if (!readWhole(file, bytes, at) || bytes.order(ByteOrder.LITTLE_ENDIAN).getLong(0) != MAGIC) {
+      return null;
+    }
+    long check = NativeEngine.checksum(memory.address(), AT_CHECK, 0);
+    if (bytes.getLong(AT_CHECK) != check) {
+      return null;
+    }
+    int groups = bytes.getInt(AT_GROUP_COUNT);
+    if (groups < 1 || groups > GROUPS_MAX) {
+      return null;
+    }
+    var copy = ByteBuffer.allocate(SUPERBLOCK_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+    return copy.put(bytes.rewind()).flip();
+  }
+
+  private static boolean readWhole(FileChannel file, ByteBuffer target, long at)
+      throws IOException {
+    while (target.hasRemaining()) {
+      if (file.read(target, at + target.position()) < 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Walks the records of a file. */
+  private static final class Look {
+    long records;
+    long torn;
+    long voided;
+    long bytes;
+    long runs;
+    long oldest = Long.MAX_VALUE;
+    long newest;
+    final List<Long> perGroup = new ArrayList<>();
+    final Set<Long> tenants = new HashSet<>();
+
+    /** Answers why there are no records, or an empty text. */
+    String at(Path path, ByteBuffer superblock, @Nullable Reader reader) {
+      var payloads = new ArrayList<Integer>();
+      for (int group = 0; group < superblock.getInt(AT_GROUP_COUNT); group++) {
+        payloads.add(region(superblock, group).payloadBytes());
+        perGroup.add(0L);
+      }
+      try (var index = IndexFile.look(path, superblock.getLong(AT_IDENTITY), payloads)) {
+        for (var run = index.nextRun(); !run.isEnd(); run = index.nextRun()) {
+          take(run, payloads.get(run.group()));
+          if (reader != null) {
+            reader.read(run);
+          }
+        }
+        return "";
+      } catch (IOException e) {
+        return "no records: " + e.getMessage();
+      }
+    }
+
+    private void take(RestoredBlocks run, int payloadBytes) {
+      torn += run.torn();
+      voided += run.voided();
+      records += run.size();
+      bytes += (long) run.size() * payloadBytes;
+      perGroup.set(run.group(), perGroup.get(run.group()) + run.size());
+      for (int i = 0; i < run.size(); i++) {
+        runs += i == 0 || run.slot(i) != run.slot(i - 1) + 1 ? 1 : 0;
+        oldest = Math.min(oldest, Integer.toUnsignedLong(run.lastUse(i)));
+        newest = Math.max(newest, Integer.toUnsignedLong(run.lastUse(i)));
+        if (run.tenant(i) != 0) {
+          tenants.add(run.tenant(i));
+        }
+      }
+    }
+  }
+
+  /** Reads blocks and compares them with their records. */
+  private static final class Reader {
+    private static final int BAD_BLOCKS_MAX = 100;
+
+    private final FileChannel file;
+    private final ByteBuffer superblock;
+    private final NativeMemory memory;
+    private final long bytesPerSecond;
+    private final long begunAt = System.nanoTime();
+    private long bytes;
+    long good;
+    long bad;
+    final List<String> badBlocks = new ArrayList<>();
+
+    Reader(FileChannel file, ByteBuffer superblock, NativeMemory memory, long bytesPerSecond) {
+      this.file = file;
+      this.superblock = superblock;
+      this.memory = memory;
+      this.bytesPerSecond = bytesPerSecond;
+    }
+
+    void read(RestoredBlocks run) {
+      var region = region(superblock, run.group());
+      int rank = superblock.getInt(AT_RANK);
+      for (int i = 0; i < run.size(); i++) {
+        long seed = TransferLedger.seed(run.high(i), run.low(i), run.group(), run.generation(i));
+        long at = region.offset() + (long) run.slot(i) * region.slotBytes();
+        var why = compare(region, at, TransferWorker.seedOf(seed, rank), run.checksum(i));
+        good += why.isEmpty() ? 1 : 0;
+        bad += why.isEmpty() ? 0 : 1;
+        if (!why.isEmpty() && badBlocks.size() < BAD_BLOCKS_MAX) {
+          badBlocks.add("group %d slot %d: %s".formatted(run.group(), run.slot(i), why));
+        }
+        pace(region.payloadBytes());
+      }
+    }
+
+    private String compare(Region region, long at, long seed, long checksum) {
+      try {
+        if (!readWhole(file, memory.view(0, region.payloadBytes()), at)) {
+          return "the file ends before it";
+        }
+      } catch (IOException e) {
+        return String.valueOf(e.getMessage());
+      }
+      long found = NativeEngine.checksum(memory.address(), region.payloadBytes(), seed);
+      return found == checksum ? "" : "its bytes are not those that were stored";
+    }
+
+    private void pace(int read) {
+      bytes += read;
+      long due = (long) ((double) bytes / bytesPerSecond * NANOS_A_SECOND);
+      long ahead = due - (System.nanoTime() - begunAt);
+      if (ahead > 0) {
+        LockSupport.parkNanos(ahead);
+      }
+    }
+  }
+
+  private static StoredFile report(
+      Path path,
+      FileChannel file,
+      ByteBuffer superblock,
+      Look look,
+      String trouble,
+      long good,
+      long bad,
+      List<String> badBlocks)
+      throws IOException {
+    var groups = new ArrayList<StoredFile.Group>();
+    for (int group = 0; group < superblock.getInt(AT_GROUP_COUNT); group++) {
+      var region = region(superblock, group);
+      groups.add(
+          new StoredFile.Group(
+              region.slotCount(),
+              region.slotBytes(),
+              region.payloadBytes(),
+              region.tokens(),
+              region.offset(),
+              look.perGroup.get(group)));
+    }
+    var name = new byte[NAME_BYTES];
+    superblock.get(AT_NAME, name);
+    int length = 0;
+    while (length < name.length && name[length] != 0) {
+      length++;
+    }
+    return new StoredFile(
+        path.toString(),
+        file.size(),
+        superblock.getInt(AT_VERSION),
+        new String(name, 0, length, StandardCharsets.UTF_8),
+        "%016x".formatted(superblock.getLong(AT_FINGERPRINT)),
+        "%016x".formatted(superblock.getLong(AT_IDENTITY)),
+        superblock.getLong(AT_EPOCH),
+        superblock.getInt(AT_RANK),
+        superblock.getInt(AT_RANK_COUNT),
+        superblock.getInt(AT_ALIGNMENT),
+        superblock.getLong(AT_OWNER),
+        groups,
+        trouble,
+        look.records,
+        look.torn,
+        look.voided,
+        look.bytes,
+        look.records == 0 ? 0 : look.oldest,
+        look.newest,
+        look.tenants.size(),
+        look.runs,
+        good,
+        bad,
+        badBlocks);
+  }
+}

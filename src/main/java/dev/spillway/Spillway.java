@@ -2,10 +2,12 @@ package dev.spillway;
 
 import dev.spillway.SpillwayStats.Restored;
 import dev.spillway.SpillwayStats.StoredFile;
+import dev.spillway.block.BlockKey;
 import dev.spillway.block.BlockKeys;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.DeviceEvent;
 import dev.spillway.block.LoadResult;
+import dev.spillway.block.PrefixHasher;
 import dev.spillway.block.RestoredBlocks;
 import dev.spillway.block.TransferPlan;
 import dev.spillway.block.TransferResult;
@@ -16,6 +18,7 @@ import dev.spillway.index.BlockIndex;
 import dev.spillway.index.Lease;
 import dev.spillway.index.PrefixLease;
 import dev.spillway.index.PrefixRule;
+import dev.spillway.ledger.Forgetting;
 import dev.spillway.ledger.TransferLedger;
 import dev.spillway.policy.AdmissionPolicy;
 import dev.spillway.policy.LoadFailurePolicy;
@@ -27,6 +30,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CancellationException;
@@ -35,6 +39,9 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
+import java.util.function.IntConsumer;
+import java.util.function.IntPredicate;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -82,6 +89,7 @@ public final class Spillway implements AutoCloseable {
   private long lookupBlocks;
   private long hitBlocks;
   private boolean inOrder;
+  private final List<ForgetLater> forgetLater = new ArrayList<>();
   private long displaced;
 
   /** Over ranks that are open, rank 0 first. */
@@ -532,6 +540,68 @@ public final class Spillway implements AutoCloseable {
   }
 
   /**
+   * Forgets blocks for good: no look-up finds them from now on, and their slots are overwritten on
+   * every rank, also those of copies that were evicted before; so are their records. Looks at every
+   * slot once.
+   *
+   * @param keys the blocks, wherever they stand in a prefix; read during the call only
+   * @return completes in {@link #poll} when nothing of them is left on any disk, with the number of
+   *     blocks that could not be overwritten: 0 mostly. A block that a lease holds waits for its
+   *     lease; a block that is being stored is overwritten once it is
+   */
+  public CompletableFuture<Integer> forget(int group, BlockKeys keys) {
+    checkOwner();
+    checkOpen();
+    checkRange(group, keys, 0, 0);
+    var named = new HashSet<BlockKey>();
+    for (int i = 0; i < keys.size(); i++) {
+      named.add(keys.get(i));
+    }
+    return forget(
+        action -> index.eachOfKeys(group, named, action),
+        entry ->
+            index.group(entry) == group
+                && named.contains(new BlockKey(index.high(entry), index.low(entry))));
+  }
+
+  /**
+   * The same for all blocks of a tenant, in every group: those whose keys were made with this salt.
+   *
+   * @param salt as given to {@link dev.spillway.block.PrefixHasher}, not empty
+   */
+  public CompletableFuture<Integer> forgetTenant(String salt) {
+    checkOwner();
+    checkOpen();
+    if (salt.isEmpty()) {
+      throw new IllegalArgumentException("an empty salt is no tenant's; reset() forgets all");
+    }
+    long tenant = PrefixHasher.tenantOf(salt);
+    return forget(
+        action -> index.eachOfTenant(tenant, action), entry -> index.tenant(entry) == tenant);
+  }
+
+  private CompletableFuture<Integer> forget(Consumer<IntConsumer> each, IntPredicate isNamed) {
+    var forgetting = new Forgetting();
+    each.accept(entry -> ledger.forget(entry, forgetting));
+    if (restored.isOver()) {
+      forgetting.named();
+    } else {
+      forgetLater.add(new ForgetLater(isNamed, forgetting)); // what is yet to be found again
+    }
+    eraseForgotten();
+    return forgetting.future();
+  }
+
+  /** Names what is to be forgotten as soon as it is restored. */
+  private record ForgetLater(IntPredicate isNamed, Forgetting forgetting) {}
+
+  private void eraseForgotten() {
+    if (ledger.eraseForgotten() > 0) {
+      drive();
+    }
+  }
+
+  /**
    * Announces the end of a step of the computation, and of all before it, on the devices of this
    * process: what waits for {@link DeviceEvent#ofStep} goes on. Ranks in other processes have
    * {@link RankWorker#stepDone}. Any thread.
@@ -661,6 +731,7 @@ public final class Spillway implements AutoCloseable {
       return;
     }
     checkOwner();
+    eraseBeforeClose();
     closed = true;
     boolean drained = false;
     try {
@@ -670,6 +741,19 @@ public final class Spillway implements AutoCloseable {
       ledger.abandon(drained ? BlockOutcome.ENGINE_FAILED : BlockOutcome.CANCELLED, !drained);
       ranks.forEach(Rank::close);
     }
+  }
+
+  /** What was forgotten is overwritten first, within the time that close may take. */
+  private void eraseBeforeClose() {
+    long until = nanoClock.getAsLong() + closeWait.toNanos();
+    while (ledger.isErasing() && !ledger.isIdle() && nanoClock.getAsLong() - until < 0) {
+      pollOnce();
+      sleep(RESTORE_NAP);
+    }
+    if (ledger.isErasing()) {
+      LOG.warn("closed before all that was forgotten could be overwritten");
+    }
+    endRestoring();
   }
 
   private boolean drain() {
@@ -688,6 +772,7 @@ public final class Spillway implements AutoCloseable {
             loss == null ? "the kernel had not finished after " + closeWait : loss);
       }
     }
+    ledger.giveUpErasing();
     ledger.finish();
     return drained;
   }
@@ -730,6 +815,7 @@ public final class Spillway implements AutoCloseable {
     if (ledger.probeRetired() > 0) {
       drive();
     }
+    eraseForgotten();
     sayWhatIsLost();
     return completed;
   }
@@ -764,6 +850,7 @@ public final class Spillway implements AutoCloseable {
     }
     if (restored.isOver()) {
       index.restoring().end();
+      nameForgotten();
       LOG.info("{} blocks of earlier processes are found again", index.restoring().restored());
     }
   }
@@ -779,7 +866,13 @@ public final class Spillway implements AutoCloseable {
     if (!restored.isOver()) {
       restored.end();
       index.restoring().end();
+      nameForgotten();
     }
+  }
+
+  private void nameForgotten() {
+    forgetLater.forEach(later -> later.forgetting().named());
+    forgetLater.clear();
   }
 
   private void restore(RestoredBlocks run) {
@@ -797,6 +890,12 @@ public final class Spillway implements AutoCloseable {
                   run.depth(i),
                   run.lastUse(i));
       displaced += found ? 0 : 1;
+      if (found && !forgetLater.isEmpty()) {
+        int entry = index.entry(run.group(), run.slot(i));
+        forgetLater.stream()
+            .filter(later -> later.isNamed().test(entry))
+            .forEach(later -> ledger.forget(entry, later.forgetting()));
+      }
     }
   }
 

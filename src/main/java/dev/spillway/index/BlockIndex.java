@@ -1,8 +1,13 @@
 package dev.spillway.index;
 
+import dev.spillway.block.BlockKey;
 import dev.spillway.block.BlockKeys;
+import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.List;
+import java.util.Set;
+import java.util.function.IntConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -60,6 +65,9 @@ public final class BlockIndex {
   private int heldCount;
   private final LeaseBook leases = new LeaseBook(this);
   private final Restoring restoring = new Restoring();
+  private final BitSet toErase = new BitSet();
+  private final BitSet queuedToErase = new BitSet();
+  private final ArrayDeque<Integer> eraseQueue = new ArrayDeque<>();
 
   /**
    * @param slotCounts slots on disk, by group
@@ -228,6 +236,82 @@ public final class BlockIndex {
     linkOldest(group, entry);
     restoring.onRestored(entry, depth, lastUse);
     return true;
+  }
+
+  /**
+   * No look-up finds the block any more, and its slot is not handed out before it was overwritten:
+   * once nothing holds it {@link #nextToErase} names it.
+   *
+   * @return false where that was asked before
+   */
+  public boolean forget(int entry) {
+    if (toErase.get(entry)) {
+      return false;
+    }
+    toErase.set(entry);
+    switch (states[entry]) {
+      case RESERVED -> remove(entry);
+      case STORED -> invalidate(entry);
+      case GONE -> freeIfUnheld(entry);
+      case FREE -> { // it was evicted, and its bytes are still there
+        slots[groupOf(entry)].claim(slot(entry));
+        states[entry] = State.GONE;
+        freeIfUnheld(entry);
+      }
+    }
+    return true;
+  }
+
+  /** An entry whose slot is to be overwritten now, or -1; {@link #erased} is the answer. */
+  public int nextToErase() {
+    return eraseQueue.isEmpty() ? NONE : eraseQueue.remove();
+  }
+
+  /**
+   * The slot of an entry was overwritten, or could not be.
+   *
+   * @param failedRanks on which it could not be: they find the slot bad
+   */
+  public void erased(int entry, long failedRanks) {
+    toErase.clear(entry);
+    generations[entry] = 0;
+    tenants[entry] = 0;
+    blamedRanks[entry] |= failedRanks;
+    freeIfUnheld(entry);
+  }
+
+  /** Whether a slot holds, or has held since it was last erased, what this tells of it. */
+  private boolean isInSlot(int entry) {
+    return generations[entry] != 0
+        && (states[entry] != State.FREE || !slots[groupOf(entry)].isRetired(slot(entry)));
+  }
+
+  /** Everything of a tenant, also what was evicted and not overwritten yet: looks at all slots. */
+  public void eachOfTenant(long tenant, IntConsumer action) {
+    for (int entry = 0; entry < states.length; entry++) {
+      if (tenants[entry] == tenant && isInSlot(entry)) {
+        action.accept(entry);
+      }
+    }
+  }
+
+  /** Every slot of a group that holds one of these keys, or held it last: looks at all slots. */
+  public void eachOfKeys(int group, Set<BlockKey> keys, IntConsumer action) {
+    for (int entry = groupBase[group]; entry < groupBase[group + 1]; entry++) {
+      if (isInSlot(entry) && keys.contains(new BlockKey(highs[entry], lows[entry]))) {
+        action.accept(entry);
+      }
+    }
+  }
+
+  /** The entry of a slot, whatever is in it. */
+  public int entry(int group, int slot) {
+    return groupBase[group] + slot;
+  }
+
+  /** The group of an entry. */
+  public int group(int entry) {
+    return groupOf(entry);
   }
 
   /** What is known of the entries that {@link #restore} has made. */
@@ -507,6 +591,15 @@ public final class BlockIndex {
     if (states[entry] != State.GONE || holds[entry] > 0) {
       return;
     }
+    if (toErase.get(entry)) {
+      if (queuedToErase.get(entry)) {
+        return;
+      }
+      queuedToErase.set(entry);
+      eraseQueue.add(entry);
+      return;
+    }
+    queuedToErase.clear(entry);
     var group = slots[groupOf(entry)];
     if (blamedRanks[entry] != 0) {
       group.retire(slot(entry), blamedRanks[entry]);

@@ -93,6 +93,10 @@ final class DiskSlots {
     }
   }
 
+  boolean isRetired(int slot) {
+    return retired.containsKey(slot);
+  }
+
   /** A retired slot whose trial is due, now under trial; -1 where there is none. */
   int nextToProbe(long now) {
     if (retired.isEmpty() || probeNanos == Long.MAX_VALUE) {

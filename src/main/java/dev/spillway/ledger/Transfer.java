@@ -145,7 +145,7 @@ abstract class Transfer {
     held++;
   }
 
-  /** A trial of a slot by those ranks that found it bad. */
+  /** A slot is overwritten and read back, by these ranks. */
   final void planProbe(int slot, long blamingRanks, long seed) {
     plan.add(0, slot, 0, seed, 0);
     ranks.expect(0, blamingRanks);

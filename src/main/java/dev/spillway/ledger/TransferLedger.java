@@ -16,6 +16,8 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.BiConsumer;
 import java.util.function.LongSupplier;
@@ -33,6 +35,7 @@ public final class TransferLedger {
 
   private static final long STORE_PAUSE_MAX_NANOS = 10_000_000_000L;
   private static final int PROBES_MAX = 4;
+  private static final int ERASES_MAX = 16;
 
   /** The request of transfers that belong to none. */
   public static final long NO_REQUEST = 0;
@@ -58,8 +61,11 @@ public final class TransferLedger {
   private final ArrayDeque<CompletableFuture<Void>> quieted = new ArrayDeque<>();
   private final long allRanks;
   private long lostRanks;
-  private long forgotten; // the generation up to which nothing counts
+  private long voidedUpTo; // the generation up to which nothing counts
   private int probesOpen;
+  private int erasesOpen;
+  private final Map<Integer, Forgetting> erasing = new HashMap<>();
+  private final ArrayDeque<Forgetting> forgotten = new ArrayDeque<>();
   private long storesPausedUntil;
   private long storePauseNanos = STORE_PAUSE_MIN_NANOS;
   private boolean storesPaused;
@@ -350,14 +356,14 @@ public final class TransferLedger {
   private void countFault(Transfer transfer, BlockOutcome outcome) {
     if (outcome.isOfDisk()) {
       rankFaults.add(outcome);
-      if (transfer instanceof ProbeTransfer) {
+      if (transfer instanceof SlotTransfer) {
         probeFaults++;
       }
     }
   }
 
   private void onBlockOver(Transfer transfer, int position) {
-    if (!(transfer instanceof ProbeTransfer)) {
+    if (!(transfer instanceof SlotTransfer)) {
       count(transfer, transfer.outcome(position));
     }
     if (transfer.isOver()) {
@@ -403,6 +409,7 @@ public final class TransferLedger {
       return false;
     }
     lostRanks |= 1L << rank;
+    giveUpErasing();
     for (var transfer : open) {
       if (transfer == null || transfer.state() != Transfer.State.AWAITING_RANKS) {
         continue;
@@ -475,8 +482,8 @@ public final class TransferLedger {
 
   /** Before the cancels, so that no record that is written later counts. */
   private void forgetUpTo(long generation) {
-    if (generation != forgotten) {
-      forgotten = generation;
+    if (generation != voidedUpTo) {
+      voidedUpTo = generation;
       send.accept(allRanks & ~lostRanks, TransferPlan.command(Operation.FORGET, generation));
     }
   }
@@ -523,6 +530,63 @@ public final class TransferLedger {
     return sent;
   }
 
+  // What is to be forgotten.
+
+  /** Overwrites slots whose blocks were forgotten and which nothing holds; a few at a time. */
+  public int eraseForgotten() {
+    int sent = 0;
+    while (lostRanks == 0
+        && erasesOpen < ERASES_MAX
+        && freePlaceCount > 1
+        && blocksInFlight < blocksInFlightMax) {
+      int entry = index.nextToErase();
+      if (entry < 0) {
+        break;
+      }
+      sent++;
+      erasesOpen++;
+      var erase = new EraseTransfer(index, rankCount, entry, this::onErased);
+      begin(erase, NO_REQUEST, index.group(entry), 1, DeviceEvent.NOW);
+      open(erase);
+      erase.planProbe(index.slot(entry), allRanks, ++opened * 0x9e3779b97f4a7c15L);
+      blocksInFlight++;
+      erase.awaitRanks();
+      send.accept(allRanks, erase.plan);
+    }
+    return sent;
+  }
+
+  private void onErased(int entry, boolean clean) {
+    erasesOpen--;
+    var forgetting = erasing.remove(entry);
+    if (forgetting != null && forgetting.over(clean)) {
+      forgotten.add(forgetting);
+    }
+  }
+
+  /** What was to be overwritten and was not can no more be. */
+  public void giveUpErasing() {
+    for (var forgetting : erasing.values()) {
+      if (forgetting.over(false)) {
+        forgotten.add(forgetting);
+      }
+    }
+    erasing.clear();
+  }
+
+  /** Whether slots have yet to be overwritten. */
+  public boolean isErasing() {
+    return !erasing.isEmpty();
+  }
+
+  /** No look-up finds the block, at once; the wait is over when its slot was overwritten. */
+  public void forget(int entry, Forgetting forgetting) {
+    if (index.forget(entry)) {
+      erasing.put(entry, forgetting);
+      forgetting.begin();
+    }
+  }
+
   private void count(Transfer transfer, BlockOutcome outcome) {
     outcomes.add(outcome);
     int bytes = layout.group(transfer.plan.group()).blockBytes();
@@ -565,7 +629,7 @@ public final class TransferLedger {
     for (var transfer = completed.next(round); transfer != null; transfer = completed.next(round)) {
       var result = transfer.complete(nanoClock.getAsLong());
       var future = transfer.future();
-      boolean probe = transfer instanceof ProbeTransfer;
+      boolean probe = transfer instanceof SlotTransfer;
       if (transfer.isQuiet()) {
         close(transfer);
       }
@@ -576,6 +640,9 @@ public final class TransferLedger {
     }
     for (var future = quieted.poll(); future != null; future = quieted.poll()) {
       future.complete(null);
+    }
+    for (var done = forgotten.poll(); done != null; done = forgotten.poll()) {
+      done.complete();
     }
     return count;
   }
@@ -613,7 +680,7 @@ public final class TransferLedger {
         unquiet.add(transfer);
       }
       int ended = transfer.abandon(outcome);
-      if (!(transfer instanceof ProbeTransfer)) {
+      if (!(transfer instanceof SlotTransfer)) {
         outcomes.add(outcome, ended);
       }
       if (ended > 0) {
@@ -640,7 +707,10 @@ public final class TransferLedger {
 
   /** Whether nothing of a caller's is under way; trials of retired slots are nobody's. */
   public boolean isIdle() {
-    return blocksInFlight <= probesOpen && completed.isEmpty() && quieted.isEmpty();
+    return blocksInFlight <= probesOpen
+        && completed.isEmpty()
+        && quieted.isEmpty()
+        && forgotten.isEmpty();
   }
 
   public int blocksInFlight() {

@@ -58,6 +58,11 @@ final class SlotTable {
     }
   }
 
+  /** Nothing is in the slot, nor will a record that is read yet say otherwise. */
+  void clear(int group, int slot) {
+    generations[entry(group, slot)] = -1;
+  }
+
   /** An earlier process stored it; what this one has written since counts more. */
   void restore(RestoredBlocks run) {
     for (int i = 0; i < run.size(); i++) {

@@ -230,6 +230,10 @@ public final class TransferWorker implements AutoCloseable {
     int group = plan.group();
     int slot = plan.slot(i);
     boolean load = plan.operation() == Operation.LOAD;
+    if (plan.operation() == Operation.PROBE && writer != null) {
+      slots.clear(group, slot); // whatever was there is overwritten
+      writer.erase(slots, group, slot);
+    }
     assert !load || slots.holds(group, slot, plan.generation(i))
         : "slot " + slot + " of group " + group + " holds another generation";
     long checksum = load ? slots.checksum(group, slot) : 0;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -22,7 +23,7 @@ class EmulatedCuda {
   explicit EmulatedCuda(const std::string& configuration) {
     namespace fs = std::filesystem;
     const fs::path program = fs::read_symlink("/proc/self/exe");
-    folder_ = fs::temp_directory_path() /
+    folder_ = fs::path(std::getenv("SPILLWAY_TEST_ROOT")) /
               ("emulated-cuda-" + std::to_string(getpid()) + "-" + std::to_string(next_++));
     fs::create_directories(folder_);
     path_ = (folder_ / "libcudart.so").string();

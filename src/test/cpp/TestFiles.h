@@ -15,7 +15,7 @@ namespace spillway {
 // A directory of its own on the disk, gone at the end of the test. `root` chooses the file system.
 class TemporaryDirectory {
  public:
-  explicit TemporaryDirectory(const std::string& root = "/var/tmp") {
+  explicit TemporaryDirectory(const std::string& root = std::getenv("SPILLWAY_TEST_ROOT")) {
     std::string pattern = root + "/spillway-test-XXXXXX";
     path_ = mkdtemp(pattern.data());
   }

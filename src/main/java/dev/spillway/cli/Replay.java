@@ -48,7 +48,24 @@ final class Replay {
       boolean directIo,
       double pace,
       int ranks,
-      Trouble trouble) {}
+      Trouble trouble) {
+    /** The same elsewhere. */
+    Settings in(@Nullable Path other) {
+      return new Settings(
+          other,
+          layout,
+          capacityBytes,
+          deviceBlocks,
+          concurrency,
+          queueDepth,
+          engine,
+          device,
+          directIo,
+          pace,
+          ranks,
+          trouble);
+    }
+  }
 
   /**
    * What is done to the requests on purpose.
@@ -71,12 +88,26 @@ final class Replay {
   private final ReplayTally tally = new ReplayTally();
   private final Map<Long, BlockKey> keys = new HashMap<>();
   private final PrefixHasher hasher = new PrefixHasher("replay", "");
+  private @Nullable ReplayProgress progressFile;
 
   Replay(Settings settings, List<Request> requests, PrintStream out, boolean terminal) {
     this.settings = settings;
     this.requests = requests;
     this.out = out;
     this.terminal = terminal;
+  }
+
+  /** Goes on where an earlier replay was, and notes how far this one is. */
+  void continueFrom(ReplayProgress progress) {
+    progressFile = progress;
+    progress.addTo(tally);
+  }
+
+  private void noteProgress(Spillway spillway) {
+    if (progressFile != null) {
+      var restored = spillway.stats().restored();
+      progressFile.note(tally, restored.blocks(), restored.stale());
+    }
   }
 
   ReplayReport run() throws IOException {
@@ -151,6 +182,7 @@ final class Replay {
         if (spillway.poll() == 0 && !stepped && started == 0) {
           spillway.poll(IDLE);
         }
+        noteProgress(spillway);
         if (progress.isDue()) {
           progress.show(tally, spillway.stats());
         }
@@ -160,6 +192,10 @@ final class Replay {
     }
     double wallSeconds = (System.nanoTime() - startedAt) / 1e9;
     progress.clear();
+    if (progressFile != null) {
+      var restored = spillway.stats().restored();
+      progressFile.write(tally, restored.blocks(), restored.stale());
+    }
     if (failure.isEmpty()) {
       checkQuiet(spillway, pool);
     } else {
@@ -174,6 +210,10 @@ final class Replay {
       ReplayRequest.Context context, List<ReplayRequest> running, int next, long startedAt) {
     int started = 0;
     while (next + started < requests.size() && running.size() < settings.concurrency()) {
+      if (progressFile != null && progressFile.isDone(next + started)) {
+        started++;
+        continue;
+      }
       var request = requests.get(next + started);
       if (!hasArrived(request, startedAt)) {
         break;
@@ -209,6 +249,13 @@ final class Replay {
       worked |= request.doWork();
     }
     int before = running.size();
+    if (progressFile != null) {
+      for (var request : running) {
+        if (request.isDone()) {
+          progressFile.done((int) request.id() - 1);
+        }
+      }
+    }
     running.removeIf(ReplayRequest::isDone);
     tally.requests += before - running.size();
     return worked;
@@ -280,13 +327,16 @@ final class Replay {
   }
 
   private static Path temporaryDirectory() throws IOException {
-    var large = Path.of("/var/tmp");
-    return Files.isWritable(large)
-        ? Files.createTempDirectory(large, "spillway-")
-        : Files.createTempDirectory("spillway-");
+    return Files.createTempDirectory(large(), "spillway-");
   }
 
-  private static void delete(Path directory) throws IOException {
+  /** Where there is room for temporary files, mostly on a disk. */
+  static Path large() {
+    var large = Path.of("/var/tmp");
+    return Files.isWritable(large) ? large : Path.of(System.getProperty("java.io.tmpdir", "/tmp"));
+  }
+
+  static void delete(Path directory) throws IOException {
     if (!Files.exists(directory)) {
       return;
     }

@@ -8,11 +8,19 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.Callable;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+import tools.jackson.databind.SerializationFeature;
+import tools.jackson.databind.json.JsonMapper;
 
 /** {@code spillway replay}: the main job. */
 @Command(
@@ -170,6 +178,23 @@ final class ReplayCommand implements Callable<Integer> {
   private boolean pageCache;
 
   @Option(
+      names = "--kill-every",
+      paramLabel = "TIME",
+      description =
+          "Replay in a process of its own that is killed so long after it has begun, 5s or 500ms,"
+              + " and goes on over what it finds on disk; its hit rate is set beside that of a"
+              + " replay that nobody kills.")
+  private @Nullable String killEvery;
+
+  @Option(names = "--rounds", paramLabel = "N", defaultValue = "20", description = "Kills at most.")
+  private int rounds;
+
+  @Option(names = "--progress", hidden = true)
+  private @Nullable Path progress;
+
+  @Spec private @Nullable CommandSpec spec;
+
+  @Option(
       names = "--json",
       paramLabel = "FILE",
       description = "Write the report here as JSON, too.")
@@ -208,7 +233,14 @@ final class ReplayCommand implements Callable<Integer> {
             pace,
             ranks,
             trouble());
-    var result = new Replay(settings, readRequests(), System.out, isTerminal()).run();
+    if (killEvery != null) {
+      return replayKilled(settings, duration(killEvery));
+    }
+    var replay = new Replay(settings, readRequests(), System.out, isTerminal());
+    if (progress != null) {
+      replay.continueFrom(new ReplayProgress(progress));
+    }
+    var result = replay.run();
     System.out.print(result.toTable());
     if (json != null) {
       Files.writeString(json, result.toJson() + System.lineSeparator(), StandardCharsets.UTF_8);
@@ -216,6 +248,67 @@ final class ReplayCommand implements Callable<Integer> {
     boolean lives =
         result.engineFailure().isEmpty() && !result.faults().containsKey("ENGINE_FAILED");
     return result.wrongBlocks() == 0 && lives && result.addsUp() && result.leaks() == 0 ? 0 : 1;
+  }
+
+  private int replayKilled(Replay.Settings settings, Duration every) throws IOException {
+    check(rounds >= 1, "--rounds is " + rounds + "; at least 1 would be right");
+    var all = readRequests();
+    System.out.println("uninterrupted first, then killed every " + killEvery);
+    var whole = new Replay(settings.in(null), all, System.out, isTerminal()).run();
+    var state = Files.createTempDirectory("spillway-killed-");
+    var given = settings.directory();
+    var blocks = given == null ? Files.createTempDirectory(Replay.large(), "spillway-") : given;
+    try {
+      var killed =
+          new KilledReplay(ownArguments(), every, rounds, all.size(), System.out)
+              .run(blocks, state.resolve("progress"), whole.usablePrefixHitRate());
+      System.out.print(killed.toTable());
+      if (json != null) {
+        Files.writeString(
+            json,
+            JsonMapper.builder()
+                    .enable(SerializationFeature.INDENT_OUTPUT)
+                    .build()
+                    .writeValueAsString(killed)
+                + System.lineSeparator(),
+            StandardCharsets.UTF_8);
+      }
+      return killed.wrongBlocks() + whole.wrongBlocks() == 0 ? 0 : 1;
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new IOException("interrupted", e);
+    } finally {
+      Replay.delete(state);
+      if (given == null) {
+        Replay.delete(blocks);
+      }
+    }
+  }
+
+  /** As given, but for those that say where it goes and that it is killed. */
+  private List<String> ownArguments() {
+    var given = Objects.requireNonNull(spec).commandLine().getParseResult().originalArgs();
+    var own = new ArrayList<String>();
+    for (int i = given.get(0).equals("replay") ? 1 : 0; i < given.size(); i++) {
+      var name = given.get(i).replaceFirst("=.*", "");
+      if (List.of("--kill-every", "--rounds", "--json", "--dir").contains(name)) {
+        i += given.get(i).contains("=") ? 0 : 1;
+      } else {
+        own.add(given.get(i));
+      }
+    }
+    return own;
+  }
+
+  private static Duration duration(String text) {
+    var match = Pattern.compile("(\\d+)(ms|s|m)").matcher(text);
+    check(match.matches(), "--kill-every is '" + text + "'; 5s or 500ms would be right");
+    long number = Long.parseLong(match.group(1));
+    return switch (match.group(2)) {
+      case "ms" -> Duration.ofMillis(number);
+      case "s" -> Duration.ofSeconds(number);
+      default -> Duration.ofMinutes(number);
+    };
   }
 
   private KvLayout layout() {

@@ -129,6 +129,10 @@ final class ReplayRequest {
     };
   }
 
+  long id() {
+    return id;
+  }
+
   boolean isDone() {
     return state == State.DONE;
   }

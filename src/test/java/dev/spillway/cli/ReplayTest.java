@@ -452,6 +452,41 @@ class ReplayTest {
         .contains("\"wrongBlocks\" : 0");
   }
 
+  /** Case 77 in a whole scheduler: killed while it serves, and serving again. */
+  @Test
+  void case77KilledAgainAndAgainNothingIsWrongAndTheHitRateStays() throws IOException {
+    assumeTrue(TestDevices.areHost(), "the emulated device is late on purpose");
+    var json = directory.resolve("killed.json");
+    var blocks = directory.resolve("blocks");
+    int code =
+        Main.run(
+            "replay",
+            "--kill-every",
+            "400ms",
+            "--rounds",
+            "4",
+            "--requests",
+            "3000",
+            "--block-bytes",
+            "32KiB",
+            "--capacity=256MiB",
+            "--dir",
+            blocks.toString(),
+            "--json",
+            json.toString());
+    assertThat(code).isZero();
+    var report = JsonMapper.builder().build().readTree(json.toFile());
+    assertThat(report.get("kills").asInt()).isPositive();
+    assertThat(report.get("wrongBlocks").asLong()).isZero();
+    assertThat(report.get("blocksVerified").asLong()).isPositive();
+    assertThat(report.get("restoredBlocks").asLong()).isPositive();
+    assertThat(report.get("hitRate").asDouble())
+        .isGreaterThan(report.get("uninterruptedHitRate").asDouble() - 0.03);
+    assertThat(blocks.resolve("rank-0-of-1.blocks")).exists();
+    assertThat(Main.run("replay", "--kill-every", "soon")).isEqualTo(2);
+    assertThat(Main.run("replay", "--kill-every", "5s", "--rounds", "0")).isEqualTo(2);
+  }
+
   @Test
   void ratesNameTheirOption() {
     assertThat(Main.run("replay", "--abort", "200%")).isEqualTo(2);

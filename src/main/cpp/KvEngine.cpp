@@ -11,6 +11,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/BlockCipher.h"
 #include "base/Check.h"
 #include "base/Checksum.h"
 #include "base/FaultPlan.h"
@@ -91,6 +92,7 @@ OpenPlan readPlan(const char* directory, const char* nameSpace, const char* cuda
   plan.file.discardOther = (record.keeping & kDiscardOther) != 0;
   plan.file.freeFloorBytes = record.freeFloorBytes;
   plan.file.slotRecordBytes = record.slotRecordBytes;
+  plan.file.cipher = record.cipherKey == 0 ? 0 : kCipherAes256Xts;
   if (static_cast<DeviceKind>(record.deviceKind) == DeviceKind::kCuda) {
     std::string why;
     plan.cuda = CudaRuntime::load(cudaLibrary, why);
@@ -232,6 +234,7 @@ struct KvEngine::State {
     parts.blocksInFlightMax = record.blocksInFlightMax;
     parts.ring = kind == EngineKind::kUring ? makeUringRing(depth) : makeThreadRing(depth);
     parts.copier = makeCopier(parts.stagingSlots);
+    parts.cipher = makeCipher();
     if (!faults.empty()) {
       const uint64_t lane = faultyLanes++;  // each lane has faults of its own
       const FaultPlan plan{faults.seed + lane, faults.rules};
@@ -245,6 +248,21 @@ struct KvEngine::State {
   std::unique_ptr<DeviceCopier> makeCopier(uint32_t pendingMax) const {
     if (cuda == nullptr) return makeHostCopier(pieces, pendingMax);
     return makeCudaCopier(*cuda, static_cast<int>(record.deviceOrdinal), pieces, pendingMax);
+  }
+
+  // Each lane has its own: a cipher serves one thread.
+  std::unique_ptr<BlockCipher> makeCipher() const {
+    if (record.cipherKey == 0) return nullptr;
+    for (const PieceTable& group : pieces) {
+      CHECK(group.payloadBytes >= kCipherBytesMin, "blocks of %lu bytes",
+            static_cast<unsigned long>(group.payloadBytes));
+    }
+    std::string why;
+    auto cipher = BlockCipher::make(reinterpret_cast<const uint8_t*>(record.cipherKey), why);
+    if (cipher == nullptr) {
+      throw OpenError(OpenReason::kConfiguration, 0, "blocks cannot be encrypted: " + why);
+    }
+    return cipher;
   }
 
   static void start(Lane& lane) {
@@ -431,6 +449,7 @@ const char* KvEngine::describe() const {
          << "stagingBytes=" << state.load.stagingSlots() * stagingSlotBytesFor(state.file) << "\n"
          << "stagingPages=" << name(state.load.stagingPages()) << "\n"
          << "checksum=" << checksumKernel() << "\n"
+         << "cipher=" << (state.record.cipherKey == 0 ? "none" : "aes-256-xts") << "\n"
          << "device=" << state.load.copierText() << "\n";
     for (size_t group = 0; group < state.file.regions().size(); group++) {
       const Region& region = state.file.regions()[group];
@@ -523,7 +542,7 @@ uint64_t checksumOf(int64_t address, int64_t bytes, int64_t seed) {
 }
 
 void recordLayout(int64_t target, int32_t count) {
-  const std::array<size_t, 51> layout = {
+  const std::array<size_t, 52> layout = {
       sizeof(DownRecord),
       offsetof(DownRecord, ticket),
       offsetof(DownRecord, operation),
@@ -572,6 +591,7 @@ void recordLayout(int64_t target, int32_t count) {
       offsetof(OpenRecord, keeping),
       offsetof(OpenRecord, freeFloorBytes),
       offsetof(OpenRecord, slotRecordBytes),
+      offsetof(OpenRecord, cipherKey),
       sizeof(GroupRecord),
       sizeof(PieceRecord),
       sizeof(FaultRecord),

@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/BlockCipher.h"
 #include "base/BoundedQueue.h"
 #include "base/Checksum.h"
 #include "base/Clock.h"
@@ -121,6 +122,42 @@ TEST(ChecksumTest, saysHowFastItIs) {
   RecordProperty("checksumGBps", std::to_string(64.0 / 1024 * 1.073741824 / seconds));
   EXPECT_NE(sum, 0u);
   EXPECT_STRNE(checksumKernel(), "");
+}
+
+std::vector<uint8_t> fromHex(const std::string& text) {
+  std::vector<uint8_t> bytes;
+  for (size_t at = 0; at < text.size(); at += 2) {
+    bytes.push_back(static_cast<uint8_t>(std::stoi(text.substr(at, 2), nullptr, 16)));
+  }
+  return bytes;
+}
+
+// Vector 10 of IEEE 1619: our seed is the data unit's number.
+TEST(BlockCipherTest, isTheOneOfTheStandard) {
+  const auto key = fromHex(
+      "2718281828459045235360287471352662497757247093699959574966967627"
+      "3141592653589793238462643383279502884197169399375105820974944592");
+  std::string why;
+  const auto cipher = BlockCipher::make(key.data(), why);
+  if (cipher == nullptr) GTEST_SKIP() << why;
+  std::vector<uint8_t> plain(512);
+  for (size_t i = 0; i < plain.size(); i++) plain[i] = static_cast<uint8_t>(i);
+  auto data = plain;
+  ASSERT_TRUE(cipher->encrypt(data.data(), 512, 0xff));
+  const auto expected = fromHex("1c3b3a102f770386e4836c99e370cf9bea00803f5e482357a4ae12d414a3e63b");
+  EXPECT_EQ(std::vector<uint8_t>(data.begin(), data.begin() + 32), expected);
+  ASSERT_TRUE(cipher->decrypt(data.data(), 512, 0xff));
+  EXPECT_EQ(data, plain);
+  ASSERT_TRUE(cipher->encrypt(data.data(), 512, 0xff));
+  ASSERT_TRUE(cipher->decrypt(data.data(), 512, 0xfe));
+  EXPECT_NE(data, plain);
+}
+
+TEST(BlockCipherTest, aKeyOfTwoSameHalvesIsRefused) {
+  const std::vector<uint8_t> key(kCipherKeyBytes, 7);
+  std::string why;
+  EXPECT_EQ(BlockCipher::make(key.data(), why), nullptr);
+  EXPECT_FALSE(why.empty());
 }
 
 }  // namespace

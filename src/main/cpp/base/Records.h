@@ -111,8 +111,9 @@ struct OpenRecord {
   uint32_t keeping;  // Keeping
   uint64_t freeFloorBytes;
   uint64_t slotRecordBytes;  // beside the file, for each slot
+  uint64_t cipherKey;        // address of kCipherKeyBytes, read while opening; 0: no encryption
 };
-static_assert(sizeof(OpenRecord) == 112);
+static_assert(sizeof(OpenRecord) == 120);
 
 struct GroupRecord {
   uint32_t blockTokens;

@@ -455,6 +455,7 @@ Superblock BlockFile::wanted(const FileOptions& options) const {
   superblock.groupCount = static_cast<uint32_t>(options.groups.size());
   superblock.headerBytes = static_cast<uint32_t>(headerBytes_);
   superblock.identity = identity_;
+  superblock.cipher = options.cipher;
   superblock.ownerPid = static_cast<uint64_t>(getpid());
   superblock.ownerStart = startTimeOf(superblock.ownerPid);
   options.nameSpace.copy(superblock.nameSpace.data(), kNameSpaceBytesMax);

@@ -46,6 +46,7 @@ struct FileOptions {
   bool keepNothing = false;      // unlinked once open
   bool discardOther = false;     // another layout's content is emptied, not refused
   uint64_t freeFloorBytes = 0;   // that the file system must have left
+  uint32_t cipher = 0;           // of the blocks, as the superblock numbers it
   uint64_t slotRecordBytes = 0;  // that somebody needs besides for each slot
   std::vector<GroupShape> groups;
 };

@@ -25,6 +25,11 @@ std::string hex(uint64_t value) {
   return text.data();
 }
 
+std::string cipherName(uint32_t cipher) {
+  if (cipher > 1) return std::to_string(cipher);
+  return cipher == 0 ? "none" : "AES-256-XTS";
+}
+
 std::optional<std::string> numberDifference(const std::string& field, uint64_t found,
                                             uint64_t wanted) {
   if (found == wanted) return std::nullopt;
@@ -61,6 +66,9 @@ std::optional<std::string> difference(const Superblock& found, const Superblock&
   const std::string wantedName(wanted.nameSpace.data());
   if (foundName != wantedName) {
     return differs("namespace", "\"" + foundName + "\"", "\"" + wantedName + "\"");
+  }
+  if (found.cipher != wanted.cipher) {
+    return differs("cipher", cipherName(found.cipher), cipherName(wanted.cipher));
   }
   if (auto text = numberDifference("rank", found.rank, wanted.rank)) return text;
   if (auto text = numberDifference("rank count", found.rankCount, wanted.rankCount)) return text;

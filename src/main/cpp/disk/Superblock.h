@@ -41,7 +41,9 @@ struct Superblock {
   std::array<char, kNameSpaceBytesMax + 1> nameSpace;
   std::array<RegionRecord, kGroupsMax> regions;
   uint64_t identity;  // drawn when the content was begun
-  std::array<uint8_t, kSuperblockBytes - 336 - kGroupsMax * sizeof(RegionRecord)> reserved;
+  uint32_t cipher;    // of the blocks: 0 none, 1 AES-256-XTS
+  uint32_t reservedWord;
+  std::array<uint8_t, kSuperblockBytes - 344 - kGroupsMax * sizeof(RegionRecord)> reserved;
   uint64_t check;  // XXH3-64 of all bytes before it
 };
 static_assert(sizeof(Superblock) == kSuperblockBytes);

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/BlockCipher.h"
 #include "base/BoundedQueue.h"
 #include "base/Clock.h"
 #include "base/Fifo.h"
@@ -31,6 +32,7 @@ struct LaneParts {
   EngineFailure* failure = nullptr;
   std::unique_ptr<Ring> ring;
   std::unique_ptr<DeviceCopier> copier;
+  std::unique_ptr<BlockCipher> cipher;  // null: blocks lie on disk as they are
   uint32_t queueDepth = 0;
   uint32_t stagingSlots = 0;
   uint64_t stagingSlotBytes = 0;
@@ -128,6 +130,9 @@ class Lane {
   // The memory of an abandoned block has come free.
   void letGo(BlockTransfer& transfer);
   void countFault(FaultFate fate, FaultCause cause);
+  BlockCipher* cipher() const { return parts_.cipher.get(); }
+  // Ends the lane, and the other with it, once this round is over.
+  void breakWith(const std::string& cause) { parts_.failure->set(Status::fatal(0, cause)); }
   const PieceTable& piecesOf(const BlockTransfer& transfer) const {
     return (*parts_.groups)[transfer.record.group];
   }

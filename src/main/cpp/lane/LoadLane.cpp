@@ -41,6 +41,10 @@ void LoadLane::verify(BlockTransfer& transfer) {
 
 bool LoadLane::isIntact(BlockTransfer& transfer, FaultFate fate) {
   const int64_t begun = now();
+  if (cipher() != nullptr && !cipher()->decrypt(transfer.data, transfer.extent.payloadBytes,
+                                                transfer.record.checksumSeed)) {
+    breakWith("a block could not be decrypted");
+  }
   transfer.checksum =
       checksum(transfer.data, transfer.extent.payloadBytes, transfer.record.checksumSeed);
   transfer.verifyNanos = now() - begun;

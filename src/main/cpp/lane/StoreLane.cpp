@@ -57,6 +57,10 @@ void StoreLane::onCopied(BlockTransfer& transfer) {
         extent.payloadBytes);
   std::memset(transfer.data + extent.payloadBytes, 0, extent.transferBytes - extent.payloadBytes);
   transfer.checksum = checksum(transfer.data, extent.payloadBytes, transfer.record.checksumSeed);
+  if (cipher() != nullptr &&
+      !cipher()->encrypt(transfer.data, extent.payloadBytes, transfer.record.checksumSeed)) {
+    breakWith("a block could not be encrypted");
+  }
   transfer.verifyNanos = now() - begun;
   transfer.advance(TransferEvent::kCopied);
   queueIo(transfer);

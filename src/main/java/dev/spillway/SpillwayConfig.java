@@ -2,6 +2,7 @@ package dev.spillway;
 
 import dev.spillway.block.KvLayout;
 import dev.spillway.device.DeviceMemory;
+import dev.spillway.engine.CipherKey;
 import dev.spillway.engine.EngineOptions;
 import dev.spillway.engine.EngineOptions.Allocation;
 import dev.spillway.engine.EngineOptions.EngineKind;
@@ -167,6 +168,7 @@ public final class SpillwayConfig {
         blocks,
         device.cudaDevice(),
         device.cudaLibrary(),
+        values.cipherKey,
         new Keeping(
             !values.warmRestart,
             values.discardOther,
@@ -205,6 +207,7 @@ public final class SpillwayConfig {
     private boolean discardOther;
     private long totalCapacityBytes;
     private long freeFloorBytes;
+    private CipherKey cipherKey = CipherKey.NONE;
 
     private List<DeviceMemory> ranks;
     private List<ByteChannel> channels = List.of();
@@ -481,6 +484,19 @@ public final class SpillwayConfig {
     public Builder totalCapacityBytes(long value) {
       check(value > 0, "totalCapacityBytes is %d; at least 1 would be right", value);
       totalCapacityBytes = value;
+      return this;
+    }
+
+    /**
+     * Encrypts what lies on disk with AES-256-XTS, by the libcrypto of the system. Who has not the
+     * key finds nothing that is right, only misses: with the key the cache is destroyed. Keys of
+     * blocks, which are hashes, lie beside it as they are.
+     *
+     * @param key 64 bytes, two different keys of 32; kept by this configuration, copied by each
+     *     engine, of which close wipes it
+     */
+    public Builder encryptionKey(byte[] key) {
+      cipherKey = CipherKey.of(key);
       return this;
     }
 

@@ -47,6 +47,7 @@ final class StoredFiles {
   private static final int AT_REGIONS = 320;
   private static final int REGION_BYTES = 32;
   private static final int AT_IDENTITY = AT_REGIONS + GROUPS_MAX * REGION_BYTES;
+  private static final int AT_CIPHER = AT_IDENTITY + Long.BYTES;
   private static final int AT_CHECK = SUPERBLOCK_BYTES - Long.BYTES;
   private static final Set<OpenOption> READ =
       Set.of(StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS);
@@ -90,6 +91,10 @@ final class StoredFiles {
           throw new IOException(
               "%s is in use by pid %d; verify what nobody has open"
                   .formatted(path, superblock.getLong(AT_OWNER)));
+        }
+        if (superblock.getInt(AT_CIPHER) != 0) {
+          throw new IOException(
+              path + " is encrypted; who has its key sees what is right by loading it");
         }
         return verify(path, file, superblock, bytesPerSecond);
       }

@@ -14,6 +14,7 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -79,6 +80,7 @@ final class Replay {
 
   private static final Duration IDLE = Duration.ofMillis(100);
   private static final Duration QUIET_WAIT = Duration.ofSeconds(60);
+  private static final int KEY_BYTES = 64;
   private static final long DEVICE_BYTES_MAX = 4L << 30;
 
   private final Settings settings;
@@ -89,6 +91,7 @@ final class Replay {
   private final Map<Long, BlockKey> keys = new HashMap<>();
   private final PrefixHasher hasher = new PrefixHasher("replay", "");
   private @Nullable ReplayProgress progressFile;
+  private boolean encrypted;
 
   Replay(Settings settings, List<Request> requests, PrintStream out, boolean terminal) {
     this.settings = settings;
@@ -101,6 +104,11 @@ final class Replay {
   void continueFrom(ReplayProgress progress) {
     progressFile = progress;
     progress.addTo(tally);
+  }
+
+  /** What lies on disk is encrypted, with a key that is drawn and thrown away. */
+  void encrypt() {
+    encrypted = true;
   }
 
   private void noteProgress(Spillway spillway) {
@@ -144,6 +152,11 @@ final class Replay {
   private SpillwayConfig config(Path directory, List<BlockMemory> devices) {
     var builder = SpillwayConfig.builder(directory, devices.get(0));
     devices.subList(1, devices.size()).forEach(builder::addRank);
+    if (encrypted) {
+      var key = new byte[KEY_BYTES];
+      new SecureRandom().nextBytes(key);
+      builder.encryptionKey(key);
+    }
     return builder
         .nameSpace("replay")
         .warmRestart(settings.directory() != null)

@@ -174,6 +174,11 @@ final class ReplayCommand implements Callable<Integer> {
       description = "Share of requests that are aborted, at each of two moments.")
   private String abort = "0";
 
+  @Option(
+      names = "--encrypt",
+      description = "Encrypt what lies on disk, with a key that is drawn and thrown away.")
+  private boolean encrypt;
+
   @Option(names = "--page-cache", description = "Use the page cache instead of direct I/O.")
   private boolean pageCache;
 
@@ -233,10 +238,16 @@ final class ReplayCommand implements Callable<Integer> {
             pace,
             ranks,
             trouble());
+    check(
+        !encrypt || (directory == null && killEvery == null),
+        "--encrypt draws a key for one replay; it goes with neither --dir nor --kill-every");
     if (killEvery != null) {
       return replayKilled(settings, duration(killEvery));
     }
     var replay = new Replay(settings, readRequests(), System.out, isTerminal());
+    if (encrypt) {
+      replay.encrypt();
+    }
     if (progress != null) {
       replay.continueFrom(new ReplayProgress(progress));
     }

@@ -25,6 +25,7 @@ import java.util.Map;
  * @param stagingBytes a lane
  * @param stagingPages "hugetlb", "thp" or "small"
  * @param checksum the vector code in use
+ * @param cipher of the blocks on disk: "none" or "aes-256-xts"
  * @param device how blocks are copied: "host", or the CUDA device, its runtime and the copies a
  *     block
  * @param slotCounts slots on disk, by group
@@ -50,6 +51,7 @@ public record EngineMode(
     long stagingBytes,
     String stagingPages,
     String checksum,
+    String cipher,
     String device,
     List<Long> slotCounts,
     List<Integer> slotBytes,
@@ -96,6 +98,7 @@ public record EngineMode(
         Long.parseLong(value(values, "stagingBytes")),
         value(values, "stagingPages"),
         value(values, "checksum"),
+        value(values, "cipher"),
         value(values, "device"),
         List.copyOf(slotCounts),
         List.copyOf(slotBytes),
@@ -123,6 +126,7 @@ public record EngineMode(
     line(text, "stagingBytes", stagingBytes);
     line(text, "stagingPages", stagingPages);
     line(text, "checksum", checksum);
+    line(text, "cipher", cipher);
     line(text, "device", device);
     for (int group = 0; group < slotCounts.size(); group++) {
       line(text, "slotCount." + group, slotCounts.get(group));

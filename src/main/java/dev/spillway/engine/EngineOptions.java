@@ -14,6 +14,7 @@ import java.util.List;
  * @param deviceBlocks blocks of device memory, by group
  * @param cudaDevice ordinal of the CUDA device that the blocks are on; negative for the host
  * @param cudaLibrary path of the CUDA runtime, empty to look for one
+ * @param cipherKey of AES-256-XTS
  * @param keeping what becomes of the block file
  * @param faults to make on purpose
  */
@@ -36,6 +37,7 @@ public record EngineOptions(
     List<Integer> deviceBlocks,
     int cudaDevice,
     String cudaLibrary,
+    CipherKey cipherKey,
     Keeping keeping,
     FaultSpec faults) {
 
@@ -87,7 +89,7 @@ public record EngineOptions(
   }
 
   /** The open record with its groups and pieces, as {@code base/Records.h} lays them out. */
-  ByteBuffer toRecord() {
+  ByteBuffer toRecord(long keyAddress) {
     int pieces = layout.groups().stream().mapToInt(group -> group.pieces().size()).sum();
     var record =
         RecordLayout.allocate(
@@ -116,7 +118,8 @@ public record EngineOptions(
         .putInt(RecordLayout.OPEN_DEVICE_ORDINAL, Math.max(0, cudaDevice))
         .putInt(RecordLayout.OPEN_KEEPING, keeping.bits())
         .putLong(RecordLayout.OPEN_FREE_FLOOR_BYTES, keeping.freeFloorBytes())
-        .putLong(RecordLayout.OPEN_SLOT_RECORD_BYTES, keeping.slotRecordBytes());
+        .putLong(RecordLayout.OPEN_SLOT_RECORD_BYTES, keeping.slotRecordBytes())
+        .putLong(RecordLayout.OPEN_CIPHER_KEY, keyAddress);
     putGroups(record.position(RecordLayout.OPEN_BYTES));
     faults.putTo(record);
     return record.rewind(); // its address is that of its position

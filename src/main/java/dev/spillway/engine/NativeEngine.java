@@ -62,7 +62,9 @@ public final class NativeEngine implements TransferEngine {
     NativeLibrary.load();
     RecordLayout.verify();
     long engine = KvEngineNative.engineNew();
-    var record = options.toRecord();
+    var key = RecordLayout.allocate(CipherKey.BYTES);
+    options.cipherKey().writeTo(key);
+    var record = options.toRecord(options.cipherKey().isNone() ? 0 : KvEngineNative.addressOf(key));
     int reason =
         KvEngineNative.engineOpen(
             engine,
@@ -70,6 +72,7 @@ public final class NativeEngine implements TransferEngine {
             terminated(options.nameSpace(), StandardCharsets.UTF_8),
             options.cudaDevice() < 0 ? new byte[1] : CudaPresets.library(options.cudaLibrary()),
             KvEngineNative.addressOf(record));
+    key.put(0, new byte[key.capacity()]);
     if (reason == 0) {
       return opened(engine);
     }

@@ -38,7 +38,7 @@ final class RecordLayout {
   static final int UP_VERIFY_NANOS = 48;
   static final int UP_COPY_NANOS = 56;
 
-  static final int OPEN_BYTES = 112;
+  static final int OPEN_BYTES = 120;
   static final int OPEN_VERSION = 0;
   static final int OPEN_RANK = 4;
   static final int OPEN_RANK_COUNT = 8;
@@ -60,6 +60,7 @@ final class RecordLayout {
   static final int OPEN_KEEPING = 92;
   static final int OPEN_FREE_FLOOR_BYTES = 96;
   static final int OPEN_SLOT_RECORD_BYTES = 104;
+  static final int OPEN_CIPHER_KEY = 112;
 
   static final int GROUP_BYTES = 16;
   static final int PIECE_BYTES = 24;
@@ -115,6 +116,7 @@ final class RecordLayout {
     OPEN_KEEPING,
     OPEN_FREE_FLOOR_BYTES,
     OPEN_SLOT_RECORD_BYTES,
+    OPEN_CIPHER_KEY,
     GROUP_BYTES,
     PIECE_BYTES,
     FAULT_BYTES,

@@ -488,6 +488,13 @@ class ReplayTest {
   }
 
   @Test
+  void encryptedItIsTheSameReplay() {
+    assertThat(Main.run("replay", "--requests", "200", "--block-bytes", "16KiB", "--encrypt"))
+        .isZero();
+    assertThat(Main.run("replay", "--encrypt", "--dir", directory.toString())).isEqualTo(2);
+  }
+
+  @Test
   void ratesNameTheirOption() {
     assertThat(Main.run("replay", "--abort", "200%")).isEqualTo(2);
     assertThat(Main.run("replay", "--abort", "60%", "--preempt", "60%")).isEqualTo(2);

@@ -313,6 +313,7 @@ final class SimulatedEngine implements TransferEngine {
         1,
         "small",
         "none",
+        "none",
         "host",
         Arrays.stream(disk).map(slots -> (long) slots.length).toList(),
         Arrays.stream(disk).map(slots -> 4096).toList(),

@@ -190,6 +190,7 @@ public final class MemoryEngine implements TransferEngine {
         1,
         "small",
         "none",
+        "none",
         "host",
         List.of(slotCount),
         List.of(4096),

@@ -6,6 +6,7 @@ import dev.spillway.block.Operation;
 import dev.spillway.block.TransferPlan;
 import dev.spillway.block.KvLayout;
 import dev.spillway.device.HostDevice;
+import dev.spillway.engine.CipherKey;
 import dev.spillway.engine.EngineOptions;
 import dev.spillway.engine.EngineOptions.Allocation;
 import dev.spillway.engine.EngineOptions.EngineKind;
@@ -79,6 +80,7 @@ public class JniLineBenchmark {
                 List.of(BLOCKS),
                 -1,
                 "",
+                CipherKey.NONE,
                 EngineOptions.Keeping.DEFAULT,
                 FaultSpec.NONE));
     plan.begin(0, Operation.STORE, 0, DeviceEvent.NOW);

@@ -1,6 +1,7 @@
 package dev.spillway.block;
 
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -10,8 +11,10 @@ import java.util.List;
  * order given, into one slot on disk. Immutable.
  *
  * @param groups the KV groups, group 0 first
+ * @param tag what else decides what the bytes mean, such as the order of dimensions within a piece;
+ *     blocks of another tag are never served. Empty where sizes say it all
  */
-public record KvLayout(List<Group> groups) {
+public record KvLayout(List<Group> groups, String tag) {
   public static final int GROUPS_MAX = 16;
 
   /** Payload of one block: at least a sector, at most what one request moves well. */
@@ -123,6 +126,16 @@ public record KvLayout(List<Group> groups) {
         GROUPS_MAX);
   }
 
+  /** A layout whose sizes say it all. */
+  public KvLayout(List<Group> groups) {
+    this(groups, "");
+  }
+
+  /** The same bytes with another meaning. */
+  public KvLayout withTag(String newTag) {
+    return new KvLayout(groups, newTag);
+  }
+
   /** One group whose blocks are one piece of {@code blockBytes} bytes each. */
   public static KvLayout ofBlockBytes(long blockBytes, int blockTokens) {
     return new KvLayout(
@@ -144,7 +157,8 @@ public record KvLayout(List<Group> groups) {
 
   /**
    * 64 bits over what decides the packed form of a block: groups in order, their tokens and the
-   * bytes of their pieces. Strides and addresses are the device's affair and do not count.
+   * bytes of their pieces, and the tag. Strides and addresses are the device's affair and do not
+   * count.
    */
   public long fingerprint() {
     var digest = Sha256.digest();
@@ -154,6 +168,7 @@ public record KvLayout(List<Group> groups) {
       group.pieces().forEach(piece -> bytes.putLong(piece.bytes()));
       digest.update(bytes.array());
     }
+    digest.update(tag.getBytes(StandardCharsets.UTF_8));
     return ByteBuffer.wrap(digest.digest()).getLong();
   }
 

@@ -27,7 +27,7 @@ public final class KvTensors implements DeviceMemory {
   private final String library;
 
   private KvTensors(Builder builder) {
-    layout = new KvLayout(builder.groups);
+    layout = new KvLayout(builder.groups, builder.tag);
     addresses = List.copyOf(builder.addresses);
     blockCounts = List.copyOf(builder.blockCounts);
     device = builder.device;
@@ -88,6 +88,7 @@ public final class KvTensors implements DeviceMemory {
     private String name = "";
     private int blockTokens;
     private int blocks;
+    private String tag = "";
     private Attention attention = Attention.FULL;
     private List<Piece> pieces = new ArrayList<>();
     private List<Long> bases = new ArrayList<>();
@@ -230,6 +231,12 @@ public final class KvTensors implements DeviceMemory {
       blockCounts.add(blocks);
       pieces = new ArrayList<>();
       bases = new ArrayList<>();
+    }
+
+    /** What else decides the meaning of the bytes, as {@link KvLayout#tag} has it. */
+    public Builder tag(String value) {
+      tag = value;
+      return this;
     }
 
     public KvTensors build() {

@@ -61,7 +61,7 @@ public final class Spillway implements AutoCloseable {
   /** In the place of a device block that is not there: a store moves nothing for it. */
   public static final int NULL_BLOCK = TransferLedger.NULL_BLOCK;
 
-  private static final int RUNS_AT_ONCE = 4;
+  private static final int RUNS_AHEAD = 4;
   private static final Duration RESTORE_NAP = Duration.ofMillis(5);
   private static final Duration SLEEP_MAX = Duration.ofHours(1);
   private static final Duration BOUND_MAX = Duration.ofDays(1);
@@ -833,7 +833,7 @@ public final class Spillway implements AutoCloseable {
       return;
     }
     for (int rank = 0; rank < ranks.size(); rank++) {
-      while (!restored.hasAhead(rank, RUNS_AT_ONCE)) {
+      while (!restored.hasAhead(rank, RUNS_AHEAD)) {
         var run = ranks.get(rank).nextRestored();
         if (run == null) {
           break;
@@ -841,12 +841,9 @@ public final class Spillway implements AutoCloseable {
         restored.add(rank, run);
       }
     }
-    for (int i = 0; i < RUNS_AT_ONCE; i++) {
-      var run = restored.next();
-      if (run == null) {
-        break;
-      }
-      restore(run);
+    var agreed = restored.next(); // one at a call: some milliseconds where memory is cold
+    if (agreed != null) {
+      restore(agreed);
     }
     if (restored.isOver()) {
       index.restoring().end();
@@ -912,7 +909,7 @@ public final class Spillway implements AutoCloseable {
         return false;
       }
       poll();
-      if (!restored.isOver()) {
+      if (!restored.isOver() && !restored.isReady()) {
         sleep(RESTORE_NAP);
       }
     }

@@ -45,7 +45,7 @@ public final class RestoredRanks {
    * has not got so far, or all is over.
    */
   public @Nullable RestoredBlocks next() {
-    while (!over && queues.stream().noneMatch(ArrayDeque::isEmpty)) {
+    while (isReady()) {
       if (queues.stream().anyMatch(queue -> queue.peek().isEnd())) {
         end();
         return null;
@@ -64,6 +64,11 @@ public final class RestoredRanks {
       }
     }
     return null;
+  }
+
+  /** Whether every rank has given something that {@link #next} can look at. */
+  public boolean isReady() {
+    return !over && queues.stream().noneMatch(ArrayDeque::isEmpty);
   }
 
   private static int compare(RestoredBlocks one, RestoredBlocks other) {

@@ -47,12 +47,15 @@ public final class ConformancePage {
           "V100",
           "V104",
           "V117-V145",
+          "V155",
           "V185-V187",
           "V189",
           "V191",
           "V193-V196",
-          "V202-V213",
-          "V219-V225");
+          "V199",
+          "V202-V214",
+          "V216-V217",
+          "V219-V226");
 
   /** Behaviours of an engine's own scheduler, or of metrics that come later: not ours. */
   private static final List<String> NOT_OURS = List.of("V123-V125", "V127");

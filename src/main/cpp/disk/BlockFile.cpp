@@ -256,9 +256,7 @@ BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls) {
     probe();
     superblock_ = wanted(options);
     raiseEpoch(epoch_ + 1);
-    if (options.keepNothing && unlink(path_.c_str()) != 0) {
-      fail(pathReason(errno), errno, "unlinking " + path_);
-    }
+    if (options.keepNothing) removeAll();
   } catch (...) {
     removeIfCreated();
     releaseFile();
@@ -271,6 +269,16 @@ BlockFile::~BlockFile() { releaseFile(); }
 // Only under the lock: a file that somebody else got hold of first is theirs.
 void BlockFile::removeIfCreated() {
   if (created_ && locked_) unlink(path_.c_str());
+}
+
+// With what an earlier process has left beside it; the lock is ours.
+void BlockFile::removeAll() {
+  const std::string records = path_.substr(0, path_.size() - std::strlen(".blocks")) + ".index";
+  for (const std::string& path : {records, records + ".new", path_}) {
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+      fail(pathReason(errno), errno, "unlinking " + path);
+    }
+  }
 }
 
 void BlockFile::releaseFile() {
@@ -298,6 +306,14 @@ void BlockFile::openAndLock(const FileOptions& options) {
     if (isAtItsPath()) return;
     releaseFile();
   }
+}
+
+// Whether somebody has a lock for reading, as a verification takes.
+bool BlockFile::isBeingRead() const {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return fcntl(file_, F_OFD_GETLK, &whole) == 0 && whole.l_type == F_RDLCK;
 }
 
 bool BlockFile::isAtItsPath() const {
@@ -370,6 +386,9 @@ void BlockFile::lock(int64_t until) {
     const int64_t now = monotonicNanos();
     const bool own = superblock.ownerPid == static_cast<uint64_t>(getpid());
     const bool settled = own || now - begun >= kDyingNanos || now >= until;
+    if (settled && isBeingRead()) {
+      fail(OpenReason::kLocked, 0, path_ + " is being verified; open it when that is over");
+    }
     if (ownerLives(superblock) && settled) {
       fail(OpenReason::kLocked, 0,
            path_ + " is locked: " + ownerText(superblock) + "; one engine a rank and directory");

@@ -95,6 +95,7 @@ class BlockFile {
   void openFile(const FileOptions& options);
   void checkOurs() const;
   void lock(int64_t until);
+  bool isBeingRead() const;
   bool isAtItsPath() const;
   void chooseAlignment(const FileOptions& options, const FileCalls& calls);
   void layOut(const FileOptions& options);
@@ -108,6 +109,7 @@ class BlockFile {
   void zeroFill(uint64_t from);
   void probe();
   void writeSuperblock(Superblock superblock);
+  void removeAll();
   void releaseFile();
   void say(const std::string& sentence);
 

@@ -65,7 +65,6 @@ final class LocalRank implements Rank {
   static @Nullable IndexFile recordsOf(
       TransferEngine engine, int rank, int rankCount, SpillwayConfig config) {
     if (!config.warmRestart()) {
-      IndexFile.removeBeside(engine.mode());
       return null;
     }
     var payloadBytes = config.layout().groups().stream().map(Group::blockBytes).toList();
@@ -128,7 +127,11 @@ final class LocalRank implements Rank {
 
   @Override
   public @Nullable RestoredBlocks nextRestored() {
-    return worker.nextRestored();
+    var run = worker.nextRestored();
+    if (run != null && thread != null) {
+      worker.wake(); // it may have waited for room
+    }
+    return run;
   }
 
   @Override
@@ -143,6 +146,7 @@ final class LocalRank implements Rank {
 
   @Override
   public void discard() {
+    worker.discardRecords();
     engine.discard();
   }
 

@@ -80,11 +80,16 @@ public final class RankWorker implements AutoCloseable {
           "a configuration without device memory; builder(directory, device) would be right");
     }
     var engine = NativeEngine.open(config.engineOptions(0, rank, rankCount));
+    IndexFile records = null;
     try {
-      var records = LocalRank.recordsOf(engine, rank, rankCount, config);
+      records = LocalRank.recordsOf(engine, rank, rankCount, config);
       var hello = LocalRank.helloOf(engine, rank, rankCount, config.layout(), records);
       return new RankWorker(engine, hello, records, config);
     } catch (RuntimeException | Error e) {
+      if (records != null) {
+        records.removeIfCreated();
+        records.close();
+      }
       engine.discard();
       engine.close();
       throw e;
@@ -133,11 +138,15 @@ public final class RankWorker implements AutoCloseable {
                 .formatted(blocksMax, config.blocksInFlightMax()));
       }
       var served = new TransferWorker(engine, hello.rank(), (int) plansMax, records);
-      served.begin(epoch);
-      toWake = served;
-      link.send(RankChannel.Kind.READY, RankChannel.buffer(0));
-      LOG.info("rank {} of {} serves a scheduler", hello.rank(), hello.rankCount());
-      serve(link, served, lease);
+      try {
+        served.begin(epoch);
+        toWake = served;
+        link.send(RankChannel.Kind.READY, RankChannel.buffer(0));
+        LOG.info("rank {} of {} serves a scheduler", hello.rank(), hello.rankCount());
+        serve(link, served, lease);
+      } finally {
+        served.close();
+      }
     }
   }
 
@@ -156,7 +165,6 @@ public final class RankWorker implements AutoCloseable {
     } finally {
       link.close(); // which ends the receiver's wait
       WorkerThread.join(receiver);
-      served.close();
     }
   }
 

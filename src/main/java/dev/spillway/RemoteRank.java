@@ -13,7 +13,6 @@ import java.nio.channels.ByteChannel;
 import java.time.Duration;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -30,6 +29,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class RemoteRank implements Rank {
   private static final int REPORTS = 16;
+  private static final int RUNS = 16;
   private static final long STARVED_NANOS = 1_000_000;
 
   private static final Duration WAIT_MIN = Duration.ofSeconds(1);
@@ -43,7 +43,7 @@ final class RemoteRank implements Rank {
   private final Runnable onReports;
   private final Queue<ByteBuffer> plans;
   private final Queue<RankReport> reports = new SpscVarHandleArrayQueue<>(REPORTS);
-  private final Queue<RestoredBlocks> restored = new ConcurrentLinkedQueue<>();
+  private final Queue<RestoredBlocks> restored = new SpscVarHandleArrayQueue<>(RUNS);
   private final Queue<RankReport> idle = new SpscVarHandleArrayQueue<>(REPORTS);
   private final CompletableFuture<EngineMode> greeted = new CompletableFuture<>();
   private final CompletableFuture<Void> ready = new CompletableFuture<>();
@@ -171,7 +171,7 @@ final class RemoteRank implements Rank {
   public void work() {
     if (!lapsed && ended == null && lapse.hasLapsed(heardAt)) {
       // Where it could not be heard for want of a free report, its word waits in the channel.
-      lapsed = reports.isEmpty();
+      lapsed = reports.isEmpty() && restored.isEmpty();
     }
   }
 
@@ -310,8 +310,7 @@ final class RemoteRank implements Rank {
         onReports.run();
       }
       case RESTORED -> {
-        restored.add(RestoredBlocks.readFrom(body));
-        onReports.run();
+        restored(RestoredBlocks.readFrom(body));
       }
       case ALIVE -> {
         stats = EngineStats.readFrom(body);
@@ -323,6 +322,25 @@ final class RemoteRank implements Rank {
       case BYE -> left.complete(body.get() == 1);
       case WELCOME, PLAN -> throw new IOException("a rank that sends " + kind);
     }
+  }
+
+  /** Waits for room, so that a rank cannot flood a scheduler that is slow. */
+  private void restored(RestoredBlocks run) throws IOException {
+    var counts = hello().slotCounts();
+    boolean right =
+        run.isEnd()
+            || (run.group() < counts.size()
+                && run.from() + run.scanned() <= counts.get(run.group()));
+    if (!right) {
+      throw new IOException("records of slots that the rank does not have");
+    }
+    while (!restored.offer(run)) {
+      if (closed) {
+        throw new IOException("closed");
+      }
+      LockSupport.parkNanos(this, STARVED_NANOS); // until the scheduler polls
+    }
+    onReports.run();
   }
 
   private RankReport idleReport() throws IOException {

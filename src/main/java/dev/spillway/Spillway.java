@@ -23,6 +23,7 @@ import dev.spillway.ledger.TransferLedger;
 import dev.spillway.policy.AdmissionPolicy;
 import dev.spillway.policy.LoadFailurePolicy;
 import dev.spillway.rank.RestoredRanks;
+import dev.spillway.worker.IndexFile;
 import java.io.IOException;
 import java.nio.channels.ByteChannel;
 import java.nio.file.Path;
@@ -62,7 +63,7 @@ public final class Spillway implements AutoCloseable {
   public static final int NULL_BLOCK = TransferLedger.NULL_BLOCK;
 
   private static final int RUNS_AHEAD = 4;
-  private static final Duration RESTORE_NAP = Duration.ofMillis(5);
+  private static final Duration NAP = Duration.ofMillis(5);
   private static final Duration SLEEP_MAX = Duration.ofHours(1);
   private static final Duration BOUND_MAX = Duration.ofDays(1);
   private static final Duration IDLE_WAIT_MAX = Duration.ofDays(365);
@@ -89,6 +90,7 @@ public final class Spillway implements AutoCloseable {
   private long lookupBlocks;
   private long hitBlocks;
   private boolean inOrder;
+  private boolean released;
   private final List<ForgetLater> forgetLater = new ArrayList<>();
   private long displaced;
 
@@ -224,8 +226,9 @@ public final class Spillway implements AutoCloseable {
 
   private static Rank openLocal(SpillwayConfig config, int rank, OwnerWaker waker) {
     var engine = NativeEngine.open(config.engineOptions(rank, rank, config.rankCount()));
+    IndexFile records = null;
     try {
-      var records = LocalRank.recordsOf(engine, rank, config.rankCount(), config);
+      records = LocalRank.recordsOf(engine, rank, config.rankCount(), config);
       return new LocalRank(
           engine,
           LocalRank.helloOf(engine, rank, config.rankCount(), config.layout(), records),
@@ -233,6 +236,10 @@ public final class Spillway implements AutoCloseable {
           TransferLedger.transfersMax(config.blocksInFlightMax()),
           hasThreads(config) ? waker::wake : null);
     } catch (RuntimeException | Error e) {
+      if (records != null) {
+        records.removeIfCreated();
+        records.close();
+      }
       engine.discard();
       engine.close();
       throw e;
@@ -545,9 +552,11 @@ public final class Spillway implements AutoCloseable {
    * slot once.
    *
    * @param keys the blocks, wherever they stand in a prefix; read during the call only
-   * @return completes in {@link #poll} when nothing of them is left on any disk, with the number of
-   *     blocks that could not be overwritten: 0 mostly. A block that a lease holds waits for its
-   *     lease; a block that is being stored is overwritten once it is
+   * @return completes in {@link #poll} when their slots were overwritten, with the number of blocks
+   *     that could not be: 0 mostly; their records are erased some 20 ms behind. A block that a
+   *     lease holds waits for its lease; a block that is being stored ends as {@code CANCELLED} and
+   *     is overwritten. What had lost its name before, which {@code docs/OPERATIONS.md} tells, is
+   *     not among them
    */
   public CompletableFuture<Integer> forget(int group, BlockKeys keys) {
     checkOwner();
@@ -584,7 +593,7 @@ public final class Spillway implements AutoCloseable {
     var forgetting = new Forgetting();
     each.accept(entry -> ledger.forget(entry, forgetting));
     if (restored.isOver()) {
-      forgetting.named();
+      forgetting.named(true);
     } else {
       forgetLater.add(new ForgetLater(isNamed, forgetting)); // what is yet to be found again
     }
@@ -628,7 +637,7 @@ public final class Spillway implements AutoCloseable {
   /** The same, but sleeps up to {@code bound} where there is nothing to take in yet. */
   public int poll(Duration bound) {
     int completed = poll();
-    if (completed > 0 || ledger.isIdle() || bound.isNegative() || bound.isZero()) {
+    if (completed > 0 || isIdle() || bound.isNegative() || bound.isZero()) {
       return completed;
     }
     sleep(bound.compareTo(SLEEP_MAX) < 0 ? bound : SLEEP_MAX);
@@ -644,11 +653,15 @@ public final class Spillway implements AutoCloseable {
   public <T> T await(CompletionStage<T> result) {
     var future = result.toCompletableFuture();
     while (!future.isDone()) {
-      if (poll(SLEEP_MAX) == 0 && ledger.isIdle() && !comesFromElsewhere(future)) {
+      if (poll(SLEEP_MAX) == 0 && isIdle() && !comesFromElsewhere(future)) {
         throw new IllegalStateException("nothing is in flight; the result is not this Spillway's");
       }
     }
     return future.join();
+  }
+
+  private boolean isIdle() {
+    return ledger.isIdle() && forgetLater.isEmpty();
   }
 
   /** What follows from a result may be the work of another thread, which gets a second for it. */
@@ -671,7 +684,7 @@ public final class Spillway implements AutoCloseable {
   public boolean awaitIdle(Duration bound) {
     var within = bound.compareTo(IDLE_WAIT_MAX) < 0 ? bound : IDLE_WAIT_MAX;
     long until = nanoClock.getAsLong() + within.toNanos();
-    while (!ledger.isIdle()) {
+    while (!isIdle()) {
       long left = until - nanoClock.getAsLong();
       if (left <= 0) {
         return false;
@@ -731,33 +744,43 @@ public final class Spillway implements AutoCloseable {
       return;
     }
     checkOwner();
-    eraseBeforeClose();
-    closed = true;
+    long until = nanoClock.getAsLong() + closeWait.toNanos();
     boolean drained = false;
     try {
-      drained = drain();
+      eraseForgotten(until);
+      if (closed) {
+        return; // in answer to what was forgotten
+      }
+      closed = true;
+      drained = drain(until);
     } finally {
-      // Every result is completed, whatever went wrong, and the engine is released.
-      ledger.abandon(drained ? BlockOutcome.ENGINE_FAILED : BlockOutcome.CANCELLED, !drained);
-      ranks.forEach(Rank::close);
+      if (!released) {
+        released = true;
+        closed = true;
+        // Every result is completed, whatever went wrong, and the engine is released.
+        ledger.abandon(drained ? BlockOutcome.ENGINE_FAILED : BlockOutcome.CANCELLED, !drained);
+        ranks.forEach(Rank::close);
+      }
     }
   }
 
   /** What was forgotten is overwritten first, within the time that close may take. */
-  private void eraseBeforeClose() {
-    long until = nanoClock.getAsLong() + closeWait.toNanos();
-    while (ledger.isErasing() && !ledger.isIdle() && nanoClock.getAsLong() - until < 0) {
+  private void eraseForgotten(long until) {
+    while (!closed
+        && nanoClock.getAsLong() - until < 0
+        && (!forgetLater.isEmpty() || (ledger.isErasing() && !ledger.isIdle()))) {
       pollOnce();
-      sleep(RESTORE_NAP);
+      if (!closed) {
+        sleep(NAP);
+      }
     }
-    if (ledger.isErasing()) {
+    if (!closed && (ledger.isErasing() || !forgetLater.isEmpty())) {
       LOG.warn("closed before all that was forgotten could be overwritten");
     }
     endRestoring();
   }
 
-  private boolean drain() {
-    long until = nanoClock.getAsLong() + closeWait.toNanos();
+  private boolean drain(long until) {
     boolean drained = true;
     ranks.forEach(Rank::leave);
     for (var rank : ranks) {
@@ -847,7 +870,7 @@ public final class Spillway implements AutoCloseable {
     }
     if (restored.isOver()) {
       index.restoring().end();
-      nameForgotten();
+      nameForgotten(true);
       LOG.info("{} blocks of earlier processes are found again", index.restoring().restored());
     }
   }
@@ -863,13 +886,14 @@ public final class Spillway implements AutoCloseable {
     if (!restored.isOver()) {
       restored.end();
       index.restoring().end();
-      nameForgotten();
+      nameForgotten(false);
     }
   }
 
-  private void nameForgotten() {
-    forgetLater.forEach(later -> later.forgetting().named());
+  private void nameForgotten(boolean all) {
+    var named = List.copyOf(forgetLater);
     forgetLater.clear();
+    named.forEach(later -> later.forgetting().named(all));
   }
 
   private void restore(RestoredBlocks run) {
@@ -909,8 +933,11 @@ public final class Spillway implements AutoCloseable {
         return false;
       }
       poll();
-      if (!restored.isOver() && !restored.isReady()) {
-        sleep(RESTORE_NAP);
+      if (closed) {
+        return false; // in answer to a result
+      }
+      if (!restored.isReady()) {
+        sleep(NAP);
       }
     }
     return true;

@@ -11,6 +11,7 @@ import dev.spillway.engine.FaultSpec;
 import dev.spillway.policy.AdmissionPolicy;
 import java.nio.channels.ByteChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -173,8 +174,13 @@ public final class SpillwayConfig {
             !values.warmRestart,
             values.discardOther,
             values.freeFloorBytes,
-            values.warmRestart ? RECORD_BYTES : 0),
+            values.warmRestart && !hasRecords(rank, rankCount) ? RECORD_BYTES : 0),
         values.faults);
+  }
+
+  /** Whose space is taken already. */
+  private boolean hasRecords(int rank, int rankCount) {
+    return Files.exists(values.directory.resolve("rank-%d-of-%d.index".formatted(rank, rankCount)));
   }
 
   /** Collects the values. Not thread-safe. */

@@ -218,4 +218,122 @@ class ForgetTest {
       assertThat(test.spillway.forgetTenant("nobody")).isCompletedWithValue(0);
     }
   }
+
+  /** What is forgotten before all is found again is forgotten nevertheless, also by close. */
+  @Test
+  void closeFindsWhatIsToBeForgottenFirst() throws IOException {
+    try (var test = open()) {
+      test.store(1, 0, 8);
+    }
+    try (var test = open(builder -> builder.restoreWait(Duration.ZERO))) {
+      var forgotten = test.spillway.forget(0, keys(1, 8));
+      test.spillway.close();
+      assertThat(forgotten).isCompletedWithValue(0);
+    }
+    for (int i = 0; i < 8; i++) {
+      assertThat(onDisk(1 + i)).isZero();
+    }
+    try (var test = open()) {
+      assertThat(test.hits(1, 8)).isZero();
+    }
+  }
+
+  @Test
+  void itMayBeAwaitedBeforeAllIsFoundAgain() {
+    try (var test = open()) {
+      test.store(1, 0, 8);
+    }
+    try (var test = open(builder -> builder.restoreWait(Duration.ZERO))) {
+      assertThat(test.spillway.await(test.spillway.forget(0, keys(1, 8)))).isZero();
+      assertThat(test.hits(1, 8)).isZero();
+    }
+  }
+
+  /** A store that evicts a block and then does not happen has left its bytes where they were. */
+  @Test
+  void aBlockWhoseSlotWasTakenForAStoreThatFailedIsFoundAllTheSame() throws IOException {
+    try (var test = open()) {
+      for (int i = 0; i < 4; i++) {
+        test.store(1 + 16 * i, 0, 16); // all 64 slots
+      }
+      var never =
+          test.spillway.store(
+              7, 0, keys(1000, 4), 0, range(0, 4), dev.spillway.block.DeviceEvent.ofStep(99));
+      test.spillway.await(test.spillway.drain(7));
+      assertThat(test.spillway.await(never).outcome(0)).isEqualTo(BlockOutcome.CANCELLED);
+      assertThat(test.hits(13, 4)).as("evicted, the end of the oldest prefix").isZero();
+      assertThat(onDisk(14)).isEqualTo(1);
+      assertThat(test.spillway.await(test.spillway.forget(0, keys(13, 4)))).isZero();
+      for (int i = 13; i < 17; i++) {
+        assertThat(onDisk(i)).isZero();
+      }
+    }
+    try (var test = open()) {
+      assertThat(test.hits(13, 4)).isZero();
+    }
+  }
+
+  /** A key that was stored anew before its old record was read lies in two slots. */
+  @Test
+  void everyCopyOfABlockIsForgotten() throws IOException {
+    try (var test = open()) {
+      test.store(1, 0, 16);
+    }
+    try (var test = open(builder -> builder.restoreWait(Duration.ZERO))) {
+      test.store(10, 0, 1); // into slot 0, where key 1 was
+      assertThat(test.spillway.awaitRestored(Duration.ofSeconds(10))).isTrue();
+      assertThat(test.spillway.await(test.spillway.forget(0, keys(10, 1)))).isZero();
+      assertThat(onDisk(10)).isZero();
+    }
+    try (var test = open()) {
+      assertThat(test.hits(10, 1)).isZero();
+    }
+  }
+
+  /** Asked twice, each waits; where it failed it can be asked again. */
+  @Test
+  void itMayBeAskedTwice() {
+    try (var test = open()) {
+      test.store(1, 0, 4);
+      var first = test.spillway.forget(0, keys(1, 4));
+      var second = test.spillway.forget(0, keys(1, 4));
+      assertThat(second).isNotDone();
+      assertThat(test.spillway.await(second)).isZero();
+      assertThat(first).isCompletedWithValue(0);
+    }
+    try (var test = open(builder -> builder.faults(FaultSpec.parse("corrupt=100%", 7)))) {
+      test.store(1, 0, 4);
+      assertThat(test.spillway.await(test.spillway.forget(0, keys(1, 4)))).isEqualTo(4);
+      assertThat(test.spillway.await(test.spillway.forget(0, keys(1, 4)))).isEqualTo(4);
+    }
+  }
+
+  /** On the rank that is well the bytes of a retired slot are whole. */
+  @Test
+  void whatARetiredSlotHoldsIsForgottenToo() throws IOException {
+    try (var second = TestDevices.allocate(KvLayout.ofBlockBytes(SLOT, 16), 32);
+        var test = open(builder -> builder.addRank(second))) {
+      test.store(1, 0, 4);
+      try (var file =
+          new java.io.RandomAccessFile(directory.resolve("rank-1-of-2.blocks").toFile(), "rw")) {
+        file.seek(HEADER + 2L * SLOT + 9000);
+        file.write(77);
+      }
+      assertThat(test.load(1, 4, 8).outcome(2)).isEqualTo(BlockOutcome.CORRUPT);
+      assertThat(test.spillway.stats().retiredSlots()).isEqualTo(1);
+      assertThat(onDisk("rank-0-of-2.blocks", 3)).isEqualTo(1);
+      assertThat(test.spillway.await(test.spillway.forget(0, keys(1, 4)))).isZero();
+      assertThat(onDisk("rank-0-of-2.blocks", 3)).isZero();
+      test.spillway.verify();
+    }
+  }
+
+  @Test
+  void aResultMayCloseTheSpillway() {
+    var test = open();
+    test.store(1, 0, 4);
+    var forgotten = test.spillway.forget(0, keys(1, 4)).thenRun(test.spillway::close);
+    test.close();
+    assertThat(forgotten).isCompleted();
+  }
 }

@@ -35,6 +35,7 @@ public final class BlockKeys {
 
   public void clear() {
     size = 0;
+    tenant = 0;
   }
 
   /** Says whose blocks these are, so that they can be forgotten together; 0 unless said. */

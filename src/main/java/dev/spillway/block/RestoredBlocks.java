@@ -179,7 +179,8 @@ public final class RestoredBlocks {
     run.torn = source.getInt();
     run.voided = source.getInt();
     int count = source.getInt();
-    boolean right = run.from >= 0 && run.scanned >= 0 && run.scanned <= SLOTS_MAX;
+    boolean right = run.from >= 0 && run.from <= Integer.MAX_VALUE - SLOTS_MAX;
+    right &= run.scanned >= 0 && run.scanned <= SLOTS_MAX;
     if (!right || count < 0 || count > run.scanned || source.remaining() != count * BLOCK_BYTES) {
       throw new IllegalArgumentException(
           "a run of %d records in %d slots from %d on".formatted(count, run.scanned, run.from));

@@ -81,7 +81,9 @@ final class InspectCommand {
     } else {
       files.forEach(file -> System.out.print(table(file, verified)));
     }
-    return files.stream().anyMatch(file -> file.badBlocks() > 0) ? 1 : 0;
+    boolean bad =
+        files.stream().anyMatch(file -> file.badBlocks() > 0 || !file.trouble().isEmpty());
+    return verified && bad ? 1 : 0;
   }
 
   private static String table(StoredFile file, boolean verified) {

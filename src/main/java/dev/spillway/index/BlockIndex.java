@@ -33,6 +33,7 @@ public final class BlockIndex {
   public static final int RETIREMENTS_MAX = DiskSlots.RETIREMENTS_MAX;
 
   private static final int NONE = -1;
+  private static final int COUNTER_MAX = -1; // as an unsigned number
 
   private enum State {
     FREE,
@@ -65,6 +66,9 @@ public final class BlockIndex {
   private int heldCount;
   private final LeaseBook leases = new LeaseBook(this);
   private final Restoring restoring = new Restoring();
+  private final BitSet filled = new BitSet(); // slots that hold some block's bytes
+  private final BitSet nameless = new BitSet(); // of those, where the block's name is lost
+  private final BitSet doubted = new BitSet(); // being stored into, to be erased if that fails
   private final BitSet toErase = new BitSet();
   private final BitSet queuedToErase = new BitSet();
   private final ArrayDeque<Integer> eraseQueue = new ArrayDeque<>();
@@ -173,6 +177,9 @@ public final class BlockIndex {
     if (seek(group, high, low) >= 0) {
       return PRESENT;
     }
+    if (counter == COUNTER_MAX) {
+      return FULL; // a generation would come again; the next open begins another epoch
+    }
     int slot = slots[group].take();
     if (slot < 0) {
       if (!evictOldest(group)) {
@@ -214,24 +221,25 @@ public final class BlockIndex {
       int depth,
       int lastUse) {
     int entry = groupBase[group] + slot;
+    filled.set(entry);
     if (states[entry] != State.FREE || restoring.isTaken(entry)) {
       return false;
     }
+    highs[entry] = high;
+    lows[entry] = low;
+    generations[entry] = generation;
+    tenants[entry] = tenant;
     int other = seek(group, high, low);
     if (other >= 0) {
       if (!restoring.isUnverified(other)
           || Long.compareUnsigned(generations[other], generation) > 0) {
-        return false;
+        return false; // free, but its bytes have a name, for who would forget them
       }
       invalidate(other);
     }
     slots[group].claim(slot);
     states[entry] = State.STORED;
     storedCount++;
-    highs[entry] = high;
-    lows[entry] = low;
-    generations[entry] = generation;
-    tenants[entry] = tenant;
     insert(entry);
     linkOldest(group, entry);
     restoring.onRestored(entry, depth, lastUse);
@@ -254,7 +262,9 @@ public final class BlockIndex {
       case STORED -> invalidate(entry);
       case GONE -> freeIfUnheld(entry);
       case FREE -> { // it was evicted, and its bytes are still there
-        slots[groupOf(entry)].claim(slot(entry));
+        if (!slots[groupOf(entry)].isRetired(slot(entry))) {
+          slots[groupOf(entry)].claim(slot(entry));
+        }
         states[entry] = State.GONE;
         freeIfUnheld(entry);
       }
@@ -270,38 +280,56 @@ public final class BlockIndex {
   /**
    * The slot of an entry was overwritten, or could not be.
    *
-   * @param failedRanks on which it could not be: they find the slot bad
+   * @param clean whether nothing is left of the block; otherwise it keeps its name, so that it can
+   *     be forgotten again
+   * @param failedRanks that find the slot bad
    */
-  public void erased(int entry, long failedRanks) {
+  public void erased(int entry, boolean clean, long failedRanks) {
     toErase.clear(entry);
-    generations[entry] = 0;
-    tenants[entry] = 0;
+    if (clean) {
+      generations[entry] = 0;
+      tenants[entry] = 0;
+      filled.clear(entry);
+      nameless.clear(entry);
+    }
     blamedRanks[entry] |= failedRanks;
     freeIfUnheld(entry);
   }
 
   /** Whether a slot holds, or has held since it was last erased, what this tells of it. */
   private boolean isInSlot(int entry) {
-    return generations[entry] != 0
-        && (states[entry] != State.FREE || !slots[groupOf(entry)].isRetired(slot(entry)));
+    return generations[entry] != 0;
   }
 
-  /** Everything of a tenant, also what was evicted and not overwritten yet: looks at all slots. */
+  /**
+   * Everything of a tenant, also what was evicted and not overwritten yet, and slots of which
+   * nobody knows any more what is in them: looks at all slots.
+   */
   public void eachOfTenant(long tenant, IntConsumer action) {
     for (int entry = 0; entry < states.length; entry++) {
-      if (tenants[entry] == tenant && isInSlot(entry)) {
+      if (mayHold(entry, tenants[entry] == tenant)) {
         action.accept(entry);
       }
     }
   }
 
-  /** Every slot of a group that holds one of these keys, or held it last: looks at all slots. */
+  /** The same for these keys in a group. */
   public void eachOfKeys(int group, Set<BlockKey> keys, IntConsumer action) {
     for (int entry = groupBase[group]; entry < groupBase[group + 1]; entry++) {
-      if (isInSlot(entry) && keys.contains(new BlockKey(highs[entry], lows[entry]))) {
+      boolean named = isInSlot(entry) && keys.contains(new BlockKey(highs[entry], lows[entry]));
+      if (mayHold(entry, named)) {
         action.accept(entry);
       }
     }
+  }
+
+  /** A slot that is being stored into is overwritten anyway, unless that fails. */
+  private boolean mayHold(int entry, boolean named) {
+    if (states[entry] == State.RESERVED && !named && filled.get(entry)) {
+      doubted.set(entry);
+      return false;
+    }
+    return (named && isInSlot(entry)) || (nameless.get(entry) && states[entry] == State.FREE);
   }
 
   /** The entry of a slot, whatever is in it. */
@@ -372,6 +400,9 @@ public final class BlockIndex {
   public void commit(int entry) {
     assert states[entry] == State.RESERVED : "entry " + entry + " is " + states[entry];
     states[entry] = State.STORED;
+    filled.set(entry);
+    nameless.clear(entry);
+    doubted.clear(entry);
     storedCount++;
   }
 
@@ -380,6 +411,13 @@ public final class BlockIndex {
    */
   public void discard(int entry) {
     assert states[entry] == State.RESERVED : "entry " + entry + " is " + states[entry];
+    if (filled.get(entry)) {
+      nameless.set(entry); // what was there before may still be there
+      if (doubted.get(entry)) {
+        toErase.set(entry);
+      }
+    }
+    doubted.clear(entry);
     remove(entry);
   }
 
@@ -544,7 +582,8 @@ public final class BlockIndex {
       int free = slots[group].freeCount() + slots[group].retiredCount();
       int taken = 0;
       for (int entry = groupBase[group]; entry < groupBase[group + 1]; entry++) {
-        taken += states[entry] == State.FREE ? 0 : 1;
+        boolean retired = slots[group].isRetired(entry - groupBase[group]);
+        taken += states[entry] == State.FREE || retired ? 0 : 1;
       }
       require(
           free + taken == slots[group].slotCount(),
@@ -601,10 +640,12 @@ public final class BlockIndex {
     }
     queuedToErase.clear(entry);
     var group = slots[groupOf(entry)];
-    if (blamedRanks[entry] != 0) {
-      group.retire(slot(entry), blamedRanks[entry]);
-    } else {
-      group.giveBack(slot(entry));
+    if (!group.isRetired(slot(entry))) { // one that is stays so
+      if (blamedRanks[entry] != 0) {
+        group.retire(slot(entry), blamedRanks[entry]);
+      } else {
+        group.giveBack(slot(entry));
+      }
     }
     states[entry] = State.FREE;
     blamedRanks[entry] = 0;

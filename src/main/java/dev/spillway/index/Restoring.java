@@ -16,7 +16,6 @@ public final class Restoring {
   private static final int DEPTH_BITS = 16;
   private static final int AGE_BITS = 19;
   private static final int DEPTH_MAX = (1 << DEPTH_BITS) - 1;
-  private static final int AGE_MAX = (1 << AGE_BITS) - 1;
   private static final int AT_ONCE = 1 << 14;
   private static final int INLINE_MAX = 1 << 16;
 
@@ -143,10 +142,16 @@ public final class Restoring {
     return true;
   }
 
+  /** Ages in seconds, or in units of some where they span more than a week. */
   private long[] inOrder() {
+    long oldest = newest;
+    for (int i = 0; i < useCount; i++) {
+      oldest = Math.min(oldest, uses[i] >>> 32);
+    }
+    int shift = Math.max(0, Long.SIZE - Long.numberOfLeadingZeros(newest - oldest) - AGE_BITS);
     var keys = new long[useCount];
     for (int i = 0; i < useCount; i++) {
-      long age = Math.min(AGE_MAX, newest - (uses[i] >>> 32));
+      long age = (newest - (uses[i] >>> 32)) >>> shift;
       long entry = uses[i] & 0xffff_ffffL;
       keys[i] = age << (DEPTH_BITS + ENTRY_BITS) | (long) depths[i] << ENTRY_BITS | entry;
     }

@@ -21,7 +21,7 @@ final class EraseTransfer extends SlotTransfer {
 
   @Override
   void onOver(boolean clean, long failedRanks) {
-    index.erased(entry, failedRanks);
+    index.erased(entry, clean, failedRanks);
     listener.erased(entry, clean);
   }
 }

@@ -25,9 +25,13 @@ public final class Forgetting {
     future.complete(failed);
   }
 
-  /** Everything that it names is known. */
-  public void named() {
-    if (over(true)) {
+  /**
+   * Everything that it names is known.
+   *
+   * @param all false where it may have named more, which then counts as one that is left
+   */
+  public void named(boolean all) {
+    if (over(all)) {
       complete();
     }
   }

@@ -21,6 +21,11 @@ final class StoreTransfer extends Transfer {
   }
 
   @Override
+  boolean isUnwanted(int entry) {
+    return !index.isReserved(entry);
+  }
+
+  @Override
   boolean isReleased(RankAggregator ranks, int position) {
     return ranks.isCopied(position);
   }

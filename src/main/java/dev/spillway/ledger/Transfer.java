@@ -79,6 +79,11 @@ abstract class Transfer {
   /** Ranks have failed the block, whose slot they blame or not; others may still be at it. */
   abstract void onFault(int entry, BlockOutcome outcome, long blamingRanks);
 
+  /** Whether nothing may be published of the block any more. */
+  boolean isUnwanted(int entry) {
+    return false;
+  }
+
   /** A fault as the caller hears of it. */
   BlockFault told(int entry, BlockFault fault) {
     return fault;
@@ -188,7 +193,7 @@ abstract class Transfer {
       onFault(entry, outcome, blamesMedium ? 1L << rank : 0);
     }
     if (answer == RankAggregator.Answer.OVER) {
-      boolean late = reset && ranks.outcome(position).isWell();
+      boolean late = (reset || isUnwanted(entry)) && ranks.outcome(position).isWell();
       if (late) {
         addUnmoved(position, BlockOutcome.CANCELLED);
       }

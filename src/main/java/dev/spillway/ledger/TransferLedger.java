@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.BiConsumer;
@@ -64,7 +65,7 @@ public final class TransferLedger {
   private long voidedUpTo; // the generation up to which nothing counts
   private int probesOpen;
   private int erasesOpen;
-  private final Map<Integer, Forgetting> erasing = new HashMap<>();
+  private final Map<Integer, List<Forgetting>> erasing = new HashMap<>();
   private final ArrayDeque<Forgetting> forgotten = new ArrayDeque<>();
   private long storesPausedUntil;
   private long storePauseNanos = STORE_PAUSE_MIN_NANOS;
@@ -558,20 +559,23 @@ public final class TransferLedger {
 
   private void onErased(int entry, boolean clean) {
     erasesOpen--;
-    var forgetting = erasing.remove(entry);
-    if (forgetting != null && forgetting.over(clean)) {
+    var waiting = erasing.remove(entry);
+    if (waiting != null) {
+      waiting.forEach(forgetting -> over(forgetting, clean));
+    }
+  }
+
+  private void over(Forgetting forgetting, boolean clean) {
+    if (forgetting.over(clean)) {
       forgotten.add(forgetting);
     }
   }
 
   /** What was to be overwritten and was not can no more be. */
   public void giveUpErasing() {
-    for (var forgetting : erasing.values()) {
-      if (forgetting.over(false)) {
-        forgotten.add(forgetting);
-      }
-    }
+    var given = List.copyOf(erasing.values());
     erasing.clear();
+    given.forEach(waiting -> waiting.forEach(forgetting -> over(forgetting, false)));
   }
 
   /** Whether slots have yet to be overwritten. */
@@ -581,9 +585,12 @@ public final class TransferLedger {
 
   /** No look-up finds the block, at once; the wait is over when its slot was overwritten. */
   public void forget(int entry, Forgetting forgetting) {
-    if (index.forget(entry)) {
-      erasing.put(entry, forgetting);
-      forgetting.begin();
+    index.forget(entry);
+    forgetting.begin();
+    if (lostRanks == 0) {
+      erasing.computeIfAbsent(entry, unused -> new ArrayList<>(1)).add(forgetting);
+    } else {
+      over(forgetting, false);
     }
   }
 

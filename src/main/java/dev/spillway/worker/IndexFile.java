@@ -44,6 +44,7 @@ public final class IndexFile implements AutoCloseable {
   private final FileChannel file;
   private final List<Integer> payloadBytes;
   private final @Nullable String coldReason;
+  private final boolean created;
   private IndexHeader header;
 
   // Of the scan.
@@ -59,8 +60,10 @@ public final class IndexFile implements AutoCloseable {
       FileChannel file,
       IndexHeader header,
       List<Integer> payloadBytes,
-      @Nullable String coldReason) {
+      @Nullable String coldReason,
+      boolean created) {
     this.path = path;
+    this.created = created;
     this.file = file;
     this.header = header;
     this.payloadBytes = List.copyOf(payloadBytes);
@@ -95,6 +98,7 @@ public final class IndexFile implements AutoCloseable {
     var path = beside(Path.of(mode.path()));
     var wanted =
         new IndexHeader(
+            IndexHeader.VERSION,
             mode.identity(),
             mode.epoch(),
             0,
@@ -104,7 +108,7 @@ public final class IndexFile implements AutoCloseable {
             mode.slotCounts(),
             mode.regionOffsets());
     try {
-      return open(path, wanted, payloadBytes, discardsOther);
+      return open(path, Path.of(mode.path()), wanted, payloadBytes, discardsOther);
     } catch (IOException e) {
       throw new OpenRefusedException(
           OpenRefusedException.Reason.PATH,
@@ -127,12 +131,14 @@ public final class IndexFile implements AutoCloseable {
     var file = FileChannel.open(path, LOOK);
     try {
       var bytes = IndexHeader.bytesOf(file);
-      refuseLaterFormat(path, bytes, false);
       var header = IndexHeader.read(bytes);
+      if (header.version() != IndexHeader.VERSION) {
+        throw new IOException(path + " is of format version " + header.version());
+      }
       if (header.identity() != identity || header.slotCounts().size() != payloadBytes.size()) {
         throw new IOException(path + " is of another block file");
       }
-      var records = new IndexFile(path, file, header, payloadBytes, null);
+      var records = new IndexFile(path, file, header, payloadBytes, null, false);
       records.scanEpoch = Long.MAX_VALUE;
       records.scanFloor = header.floor();
       return records;
@@ -146,11 +152,18 @@ public final class IndexFile implements AutoCloseable {
   }
 
   private static IndexFile open(
-      Path path, IndexHeader wanted, List<Integer> payloadBytes, boolean discardsOther)
+      Path path,
+      Path blockFile,
+      IndexHeader wanted,
+      List<Integer> payloadBytes,
+      boolean discardsOther)
       throws IOException {
     boolean exists = Files.exists(path, LinkOption.NOFOLLOW_LINKS);
     if (exists && !Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)) {
       throw new IOException(path + " is no regular file");
+    }
+    if (exists && !ownerOf(path).equals(ownerOf(blockFile))) {
+      throw new IOException(path + " belongs to user " + ownerOf(path));
     }
     String cold = exists ? null : "there are no records";
     var header = wanted;
@@ -158,7 +171,7 @@ public final class IndexFile implements AutoCloseable {
       try (var file = FileChannel.open(path, OPEN)) {
         Files.setPosixFilePermissions(path, PosixFilePermissions.fromString(MODE));
         var bytes = IndexHeader.bytesOf(file);
-        refuseLaterFormat(path, bytes, discardsOther);
+        refuseOtherFormat(path, bytes, discardsOther);
         var found = IndexHeader.read(bytes);
         cold = differenceThatVoids(found, wanted);
         header =
@@ -181,30 +194,24 @@ public final class IndexFile implements AutoCloseable {
     var file = FileChannel.open(path, OPEN);
     try {
       reserve(path, file, header);
-      return new IndexFile(path, file, header, payloadBytes, cold);
+      return new IndexFile(path, file, header, payloadBytes, cold, !exists);
     } catch (IOException | RuntimeException e) {
       file.close();
       throw e;
     }
   }
 
-  /** For a process that keeps nothing: no records of an earlier one are left beside its file. */
-  public static void removeBeside(EngineMode mode) {
-    var path = beside(Path.of(mode.path()));
-    try {
-      Files.deleteIfExists(path);
-    } catch (IOException e) {
-      LOG.warn("{} could not be removed", path, e);
-    }
+  private static Object ownerOf(Path file) throws IOException {
+    return Files.getAttribute(file, "unix:uid", LinkOption.NOFOLLOW_LINKS);
   }
 
-  private static void refuseLaterFormat(Path path, ByteBuffer bytes, boolean discardsOther) {
+  private static void refuseOtherFormat(Path path, ByteBuffer bytes, boolean discardsOther) {
     var version = IndexHeader.versionOf(bytes);
-    if (version != null && version > IndexHeader.VERSION && !discardsOther) {
+    if (version != null && version != IndexHeader.VERSION && !discardsOther) {
       throw new OpenRefusedException(
           OpenRefusedException.Reason.LAYOUT,
           0,
-          ("%s has format version %d; this library reads up to %d: use a newer one, or ask for the"
+          ("%s has format version %d; this library reads %d: use one of its version, or ask for the"
                   + " content to be discarded (discardOther)")
               .formatted(path, version, IndexHeader.VERSION));
     }
@@ -214,6 +221,9 @@ public final class IndexFile implements AutoCloseable {
   private static @Nullable String differenceThatVoids(IndexHeader found, IndexHeader wanted) {
     if (found.identity() != wanted.identity()) {
       return "they are of another block file than the one that is there";
+    }
+    if (found.version() != IndexHeader.VERSION) {
+      return "they are of format version " + found.version();
     }
     if (found.fingerprint() != wanted.fingerprint()
         || found.slotCounts().size() != wanted.slotCounts().size()) {
@@ -293,10 +303,29 @@ public final class IndexFile implements AutoCloseable {
     }
   }
 
+  /** A thread that was interrupted would close the channel. */
   private static void writeWhole(FileChannel file, ByteBuffer bytes, long at) throws IOException {
-    long from = at - bytes.position();
-    while (bytes.hasRemaining()) {
-      file.write(bytes, from + bytes.position());
+    boolean interrupted = Thread.interrupted();
+    try {
+      long from = at - bytes.position();
+      while (bytes.hasRemaining()) {
+        file.write(bytes, from + bytes.position());
+      }
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+
+  /** Takes the file away again where this open has made it. */
+  public void removeIfCreated() {
+    if (created) {
+      try {
+        Files.deleteIfExists(path);
+      } catch (IOException e) {
+        LOG.warn("{} could not be removed", path, e);
+      }
     }
   }
 

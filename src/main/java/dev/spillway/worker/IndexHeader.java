@@ -13,6 +13,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * The first 4096 bytes of an index file, little endian, as {@code docs/FORMAT.md} has them.
  *
+ * @param version of the format
  * @param identity of the block file that the records are of
  * @param epoch of the last open
  * @param floor generations up to this one are void: they were of before a reset
@@ -20,6 +21,7 @@ import org.jspecify.annotations.Nullable;
  * @param regionOffsets where each group's slots begin in the block file
  */
 record IndexHeader(
+    int version,
     long identity,
     long epoch,
     long floor,
@@ -96,6 +98,7 @@ record IndexHeader(
       offsets.add(bytes.getLong(AT_GROUPS + group * GROUP_BYTES + Long.BYTES));
     }
     return new IndexHeader(
+        bytes.getInt(AT_VERSION),
         bytes.getLong(AT_IDENTITY),
         bytes.getLong(AT_EPOCH),
         bytes.getLong(AT_FLOOR),
@@ -110,7 +113,7 @@ record IndexHeader(
     var bytes = ByteBuffer.allocate(BYTES).order(ByteOrder.LITTLE_ENDIAN);
     bytes
         .putLong(0, MAGIC)
-        .putInt(AT_VERSION, VERSION)
+        .putInt(AT_VERSION, version)
         .putInt(AT_HEADER_BYTES, BYTES)
         .putInt(AT_RECORD_BYTES, IndexRecord.BYTES)
         .putInt(AT_GROUP_COUNT, slotCounts.size())
@@ -139,12 +142,28 @@ record IndexHeader(
 
   IndexHeader withEpoch(long newEpoch) {
     return new IndexHeader(
-        identity, newEpoch, floor, rank, rankCount, fingerprint, slotCounts, regionOffsets);
+        version,
+        identity,
+        newEpoch,
+        floor,
+        rank,
+        rankCount,
+        fingerprint,
+        slotCounts,
+        regionOffsets);
   }
 
   IndexHeader withFloor(long newFloor) {
     return new IndexHeader(
-        identity, epoch, newFloor, rank, rankCount, fingerprint, slotCounts, regionOffsets);
+        version,
+        identity,
+        epoch,
+        newFloor,
+        rank,
+        rankCount,
+        fingerprint,
+        slotCounts,
+        regionOffsets);
   }
 
   long slots() {

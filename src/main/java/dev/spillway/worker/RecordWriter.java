@@ -12,7 +12,8 @@ import org.slf4j.LoggerFactory;
  * Writes records behind the blocks, in batches, on a thread of its own: the worker never waits for
  * the file. It gathers records without a lock and hands them over once a round; the writer is woken
  * once for many, a short time after the first. Where it cannot keep up, or the file fails, records
- * are dropped and counted: their slots keep older ones, which the checksum of the bytes gives away.
+ * are dropped and counted: their slots keep older ones, which the checksum gives away once the
+ * bytes are others.
  */
 final class RecordWriter implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(RecordWriter.class);

@@ -98,6 +98,13 @@ public final class TransferWorker implements AutoCloseable {
     scan = new RecordScan(records, rank, engine::wake);
   }
 
+  /** The open has failed: records that it has made go, others stay. */
+  public void discardRecords() {
+    if (records != null) {
+      records.removeIfCreated();
+    }
+  }
+
   /** Records that were dropped, and why no more are written, or an empty text. */
   public String recordTrouble() {
     return writer == null ? "" : writer.trouble();
@@ -230,10 +237,6 @@ public final class TransferWorker implements AutoCloseable {
     int group = plan.group();
     int slot = plan.slot(i);
     boolean load = plan.operation() == Operation.LOAD;
-    if (plan.operation() == Operation.PROBE && writer != null) {
-      slots.clear(group, slot); // whatever was there is overwritten
-      writer.erase(slots, group, slot);
-    }
     assert !load || slots.holds(group, slot, plan.generation(i))
         : "slot " + slot + " of group " + group + " holds another generation";
     long checksum = load ? slots.checksum(group, slot) : 0;
@@ -299,6 +302,11 @@ public final class TransferWorker implements AutoCloseable {
       slots.put(plan, i, checksum, second());
       if (writer != null) {
         writer.put(slots, group, slot);
+      }
+    } else if (plan.operation() == Operation.PROBE && outcome == BlockOutcome.STORED) {
+      slots.clear(group, slot); // whatever was there is overwritten
+      if (writer != null) {
+        writer.erase(slots, group, slot);
       }
     } else if (plan.operation() == Operation.LOAD && writer != null) {
       if (outcome.invalidatesEntry()) {

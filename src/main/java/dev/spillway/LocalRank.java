@@ -2,6 +2,7 @@ package dev.spillway;
 
 import dev.spillway.block.KvLayout;
 import dev.spillway.block.KvLayout.Group;
+import dev.spillway.block.Operation;
 import dev.spillway.block.RankHello;
 import dev.spillway.block.RankReport;
 import dev.spillway.block.RestoredBlocks;
@@ -152,7 +153,9 @@ final class LocalRank implements Rank {
 
   @Override
   public void send(TransferPlan plan) {
-    worker.offer(plan);
+    if (plan.operation() != Operation.TOUCH || !worker.isCrowded()) {
+      worker.offer(plan);
+    }
   }
 
   @Override

@@ -1,5 +1,6 @@
 package dev.spillway;
 
+import dev.spillway.block.Operation;
 import dev.spillway.block.RankHello;
 import dev.spillway.block.RankReport;
 import dev.spillway.block.RestoredBlocks;
@@ -157,6 +158,10 @@ final class RemoteRank implements Rank {
 
   @Override
   public void send(TransferPlan plan) {
+    if (plan.operation() == Operation.TOUCH
+        && plans.size() > plansMax / TransferPlan.PLANS_A_TRANSFER) {
+      return;
+    }
     if (ended == null && !plans.offer(RankChannel.encoded(plan))) {
       throw new IllegalStateException("more plans than the " + plansMax + " agreed");
     }

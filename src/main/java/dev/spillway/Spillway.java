@@ -62,6 +62,7 @@ public final class Spillway implements AutoCloseable {
   /** In the place of a device block that is not there: a store moves nothing for it. */
   public static final int NULL_BLOCK = TransferLedger.NULL_BLOCK;
 
+  private static final long USES_NANOS = 1_000_000_000;
   private static final int RUNS_AHEAD = 4;
   private static final Duration NAP = Duration.ofMillis(5);
   private static final Duration SLEEP_MAX = Duration.ofHours(1);
@@ -82,6 +83,7 @@ public final class Spillway implements AutoCloseable {
   private final Duration closeWait;
   private final LongSupplier nanoClock;
   private final RestoredRanks restored;
+  private final boolean keepsRecords;
 
   private volatile @Nullable Thread owner;
   private boolean closed;
@@ -91,6 +93,7 @@ public final class Spillway implements AutoCloseable {
   private long hitBlocks;
   private boolean inOrder;
   private boolean released;
+  private long usesToldAt;
   private final List<ForgetLater> forgetLater = new ArrayList<>();
   private long displaced;
 
@@ -120,6 +123,7 @@ public final class Spillway implements AutoCloseable {
             config.orderedResults(),
             this::send);
     admission = config.admission();
+    keepsRecords = config.warmRestart();
     closeWait = config.closeWait();
     threads = hasThreads(config);
     hasRemote = !config.channels().isEmpty();
@@ -766,6 +770,9 @@ public final class Spillway implements AutoCloseable {
 
   /** What was forgotten is overwritten first, within the time that close may take. */
   private void eraseForgotten(long until) {
+    if (keepsRecords) {
+      tellUses();
+    }
     while (!closed
         && nanoClock.getAsLong() - until < 0
         && (!forgetLater.isEmpty() || (ledger.isErasing() && !ledger.isIdle()))) {
@@ -839,6 +846,9 @@ public final class Spillway implements AutoCloseable {
       drive();
     }
     eraseForgotten();
+    if (keepsRecords && nanoClock.getAsLong() - usesToldAt > USES_NANOS) {
+      tellUses();
+    }
     sayWhatIsLost();
     return completed;
   }
@@ -941,6 +951,11 @@ public final class Spillway implements AutoCloseable {
       }
     }
     return true;
+  }
+
+  private void tellUses() {
+    usesToldAt = nanoClock.getAsLong();
+    ledger.tellUses();
   }
 
   /** Slots that are out for good, when there is a first and whenever they have doubled. */

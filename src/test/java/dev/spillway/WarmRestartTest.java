@@ -393,6 +393,25 @@ class WarmRestartTest {
     }
   }
 
+  /** A prefix that was extended was used as a whole, though its beginning did not move. */
+  @Test
+  void theBeginningOfAPrefixIsAsYoungAsItsEnd() throws InterruptedException {
+    try (var test = open()) {
+      test.store(1, 0, 8);
+      test.store(100, 0, 16);
+      test.store(200, 0, 16);
+      test.store(300, 0, 16);
+      Thread.sleep(1100);
+      test.spillway.await(test.spillway.store(keys(1, 16), 8, range(8, 8)));
+    }
+    try (var test = open()) {
+      for (int i = 0; i < 3; i++) {
+        test.store(1000 + 100L * i, 0, 16);
+      }
+      assertThat(test.hits(1, 16)).isEqualTo(16);
+    }
+  }
+
   /** Within a prefix the end goes before the beginning, as ever. */
   @Test
   void afterARestartTheEndOfAPrefixGoesFirst() {

@@ -13,12 +13,14 @@ public enum Operation {
   /** Those of a transfer's blocks that have not started end; the others go on. */
   DRAIN,
   /** No block of a generation up to this is restored by a later process. */
-  FORGET;
+  FORGET,
+  /** Slots whose blocks were used: a word for their records, which may get lost. */
+  TOUCH;
 
   /** Whether it is a word about blocks that are on their way. */
   public boolean isCommand() {
     return switch (this) {
-      case CANCEL, DRAIN, FORGET -> true;
+      case CANCEL, DRAIN, FORGET, TOUCH -> true;
       case STORE, LOAD, PROBE -> false;
     };
   }

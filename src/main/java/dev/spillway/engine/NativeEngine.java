@@ -176,7 +176,8 @@ public final class NativeEngine implements TransferEngine {
       case STORE -> 1;
       case LOAD -> 2;
       case PROBE -> 3;
-      case CANCEL, DRAIN, FORGET -> throw new IllegalArgumentException(operation + " is no block");
+      case CANCEL, DRAIN, FORGET, TOUCH ->
+          throw new IllegalArgumentException(operation + " is no block");
     };
   }
 

@@ -66,6 +66,7 @@ public final class BlockIndex {
   private int heldCount;
   private final LeaseBook leases = new LeaseBook(this);
   private final Restoring restoring = new Restoring();
+  private final BitSet used = new BitSet(); // of which the ranks have not been told
   private final BitSet filled = new BitSet(); // slots that hold some block's bytes
   private final BitSet nameless = new BitSet(); // of those, where the block's name is lost
   private final BitSet doubted = new BitSet(); // being stored into, to be erased if that fails
@@ -153,6 +154,21 @@ public final class BlockIndex {
         unlink(group, entry);
         linkBelow(group, entry, NONE);
         restoring.onUsed(entry);
+        used.set(entry);
+      }
+    }
+  }
+
+  /**
+   * Hands over stored blocks that were used since they were handed over last, {@code max} at most.
+   */
+  public void takeUsed(int max, IntConsumer action) {
+    int left = max;
+    for (int entry = used.nextSetBit(0); entry >= 0 && left > 0; entry = used.nextSetBit(entry)) {
+      used.clear(entry);
+      if (states[entry] == State.STORED) {
+        left--;
+        action.accept(entry);
       }
     }
   }

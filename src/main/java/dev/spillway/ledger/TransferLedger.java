@@ -37,6 +37,7 @@ public final class TransferLedger {
   private static final long STORE_PAUSE_MAX_NANOS = 10_000_000_000L;
   private static final int PROBES_MAX = 4;
   private static final int ERASES_MAX = 16;
+  private static final int USES_MAX = 1 << 16;
 
   /** The request of transfers that belong to none. */
   public static final long NO_REQUEST = 0;
@@ -529,6 +530,27 @@ public final class TransferLedger {
       send.accept(slot.ranks(), probe.plan);
     }
     return sent;
+  }
+
+  /** Tells the ranks which blocks were used, for their records: now and then. */
+  public void tellUses() {
+    if (lostRanks != 0) {
+      return;
+    }
+    var plans = new TransferPlan[layout.groups().size()];
+    for (int group = 0; group < plans.length; group++) {
+      plans[group] = new TransferPlan();
+      plans[group].begin(0, Operation.TOUCH, group, DeviceEvent.NOW);
+    }
+    index.takeUsed(
+        USES_MAX,
+        entry ->
+            plans[index.group(entry)].add(0, index.slot(entry), index.generation(entry), 0, 0));
+    for (var plan : plans) {
+      if (plan.size() > 0) {
+        send.accept(allRanks, plan);
+      }
+    }
   }
 
   // What is to be forgotten.

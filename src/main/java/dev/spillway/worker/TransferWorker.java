@@ -119,6 +119,11 @@ public final class TransferWorker implements AutoCloseable {
     }
   }
 
+  /** Whether so much waits that what may get lost should not be added. */
+  public boolean isCrowded() {
+    return plans.size() > open.length;
+  }
+
   /** The next report, or null. It must come back through {@link #giveBack}. */
   public @Nullable RankReport nextReport() {
     return reports.poll();
@@ -227,9 +232,24 @@ public final class TransferWorker implements AutoCloseable {
       raiseFloor(plan.transferId());
       return;
     }
+    if (plan.operation() == Operation.TOUCH) {
+      touch(plan);
+      return;
+    }
     long ticket = plan.transferId() << TransferPlan.INDEX_BITS;
     engine.command(plan.operation(), ticket, ~INDEX_MASK);
     engine.submit();
+  }
+
+  private void touch(TransferPlan plan) {
+    for (int i = 0; i < plan.size() && writer != null; i++) {
+      int group = plan.group();
+      int slot = plan.slot(i);
+      if (slots.holds(group, slot, plan.generation(i))
+          && slots.touch(slots.entry(group, slot), second())) {
+        writer.put(slots, group, slot);
+      }
+    }
   }
 
   private void add(TransferPlan plan, int i) {
@@ -308,12 +328,8 @@ public final class TransferWorker implements AutoCloseable {
       if (writer != null) {
         writer.erase(slots, group, slot);
       }
-    } else if (plan.operation() == Operation.LOAD && writer != null) {
-      if (outcome.invalidatesEntry()) {
-        writer.erase(slots, group, slot);
-      } else if (outcome.isWell() && slots.touch(slots.entry(group, slot), second())) {
-        writer.put(slots, group, slot);
-      }
+    } else if (plan.operation() == Operation.LOAD && writer != null && outcome.invalidatesEntry()) {
+      writer.erase(slots, group, slot);
     }
   }
 

@@ -106,7 +106,7 @@ final class SimulatedEngine implements TransferEngine {
       case STORE -> advanceStore(block, fault);
       case LOAD -> advanceLoad(block, fault);
       case PROBE -> over(block, fault ? BlockOutcome.CORRUPT : BlockOutcome.STORED, 0);
-      case CANCEL, DRAIN, FORGET -> throw new AssertionError("no block");
+      case CANCEL, DRAIN, FORGET, TOUCH -> throw new AssertionError("no block");
     }
   }
 

@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -52,7 +53,7 @@ class RestoreSpeedTest {
   @Test
   void recordsAreReadAndTakenInAtSomeMillionsASecond() throws IOException {
     int slots = Integer.getInteger("restore.records", 200_000);
-    var mode = mode(directory.resolve("rank-0-of-1.blocks"), slots);
+    var mode = mode(Files.createFile(directory.resolve("rank-0-of-1.blocks")), slots);
     try (var file = IndexFile.open(mode, 0, 1, 5, List.of(4096), false)) {
       fill(file, slots);
     }

@@ -78,6 +78,16 @@ final class LocalRank implements Rank {
         config.discardOther());
   }
 
+  /** An open that failed half-way leaves nothing that was not there before. */
+  static void undo(TransferEngine engine, @Nullable IndexFile records) {
+    if (records != null) {
+      records.removeIfCreated();
+      records.close();
+    }
+    engine.discard();
+    engine.close();
+  }
+
   @Override
   public EngineMode mode() {
     return mode;

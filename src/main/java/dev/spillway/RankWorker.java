@@ -86,12 +86,7 @@ public final class RankWorker implements AutoCloseable {
       var hello = LocalRank.helloOf(engine, rank, rankCount, config.layout(), records);
       return new RankWorker(engine, hello, records, config);
     } catch (RuntimeException | Error e) {
-      if (records != null) {
-        records.removeIfCreated();
-        records.close();
-      }
-      engine.discard();
-      engine.close();
+      LocalRank.undo(engine, records);
       throw e;
     }
   }

@@ -240,12 +240,7 @@ public final class Spillway implements AutoCloseable {
           TransferLedger.transfersMax(config.blocksInFlightMax()),
           hasThreads(config) ? waker::wake : null);
     } catch (RuntimeException | Error e) {
-      if (records != null) {
-        records.removeIfCreated();
-        records.close();
-      }
-      engine.discard();
-      engine.close();
+      LocalRank.undo(engine, records);
       throw e;
     }
   }

@@ -212,8 +212,7 @@ public final class NativeEngine implements TransferEngine {
     return rawTicket(index) & TICKET_MASK;
   }
 
-  @Override
-  public Operation operation(int index) {
+  private Operation operationOf(int index) {
     return switch ((int) (rawTicket(index) >>> KIND_SHIFT)) {
       case 1 -> Operation.STORE;
       case 2 -> Operation.LOAD;
@@ -229,7 +228,7 @@ public final class NativeEngine implements TransferEngine {
   @Override
   public BlockOutcome outcome(int index) {
     int code = up.getShort(index * RecordLayout.UP_BYTES + RecordLayout.UP_OUTCOME);
-    return operation(index) == Operation.LOAD
+    return operationOf(index) == Operation.LOAD
         ? BlockStatus.ofLoad(code)
         : BlockStatus.ofStore(code);
   }

@@ -40,8 +40,6 @@ public interface TransferEngine extends AutoCloseable {
 
   long ticket(int index);
 
-  Operation operation(int index);
-
   /** What the entry tells, as flags of {@link dev.spillway.block.RankReport}. */
   int flags(int index);
 

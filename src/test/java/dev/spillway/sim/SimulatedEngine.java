@@ -245,11 +245,6 @@ final class SimulatedEngine implements TransferEngine {
   }
 
   @Override
-  public Operation operation(int index) {
-    throw new UnsupportedOperationException("nobody asks");
-  }
-
-  @Override
   public int flags(int index) {
     return polled.get(index).flags();
   }

@@ -114,11 +114,6 @@ public final class MemoryEngine implements TransferEngine {
   }
 
   @Override
-  public Operation operation(int index) {
-    return polled.get(index).operation();
-  }
-
-  @Override
   public BlockOutcome outcome(int index) {
     return polled.get(index).outcome();
   }

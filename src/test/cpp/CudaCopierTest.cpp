@@ -19,7 +19,9 @@ class CopierUnderTest {
         staging_(kSlots * slotBytes_, "nothing"),
         copier_(makeCudaCopier(cuda.runtime(), device, groups, kSlots)) {}
   ~CopierUnderTest() {
-    if (attached_) copier_->detach();
+    if (!attached_) return;
+    reap(copier_->pending());  // of a test that has failed half-way
+    copier_->detach();
   }
 
   Status attach() {
@@ -509,6 +511,34 @@ TEST(CudaCopierTest, theDeviceCallsWhenCopiesMayBeComplete) {
   EXPECT_EQ(copier.reap(4).size(), 4u);
   copier.detach();
   EXPECT_GE(copier.woken(), 1u);
+}
+
+// A call comes behind what was begun before it was asked for: not at once, and again and again
+// while nothing is complete.
+TEST(CudaCopierTest, theCallWaitsForTheCopyItIsAskedFor) {
+  EmulatedCuda cuda("micros=10");
+  CudaTensors tensors(cuda, {4096}, 4);
+  CopierUnderTest copier(cuda, tensors.groups);
+  ASSERT_TRUE(copier.attach().ok());
+  const CudaStream compute = cuda.stream();
+  cuda.kernel(compute, tensors.address(0), 0x33, 4096, 200'000);
+  const CopyEvent after{reinterpret_cast<uint64_t>(compute), 0, CopyEventKind::kCudaStream};
+  ASSERT_TRUE(copier.start(CopyDirection::kToHost, 0, 0, after).ok());
+  uint64_t looks = 0;
+  while (cuda.runtime().calls().streamQuery(compute) == kCudaErrorNotReady) {
+    std::vector<uint32_t> tokens(1);
+    uint32_t count = 0;
+    ASSERT_TRUE((*copier).reap(tokens, count).ok());
+    looks++;
+    if (count > 0) break;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  EXPECT_GT(looks, 10u) << "too few looks show nothing";
+  EXPECT_LE(cuda.calls("cudaLaunchHostFunc"), 2u) << "called while nothing was complete";
+  if ((*copier).pending() > 0) {
+    EXPECT_EQ(copier.reap(1).size(), 1u);
+  }
+  ASSERT_EQ(cuda.runtime().calls().streamDestroy(compute), 0);
 }
 
 // Each rank has its device, also where a thread has used another before.

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <future>
 #include <map>
 
 #include "LaneDoubles.h"
@@ -205,6 +206,32 @@ TEST(StoreLaneTest, aLaneThatIsGivenUpReadsNoDeviceMemoryAndWritesNothing) {
   test.copier->held = false;
   test.lane->awaitOver();
   EXPECT_TRUE(test.ring->requests.empty());
+}
+
+// Who closes gets device memory back only when the copy that has begun has let go of it, and none
+// begins any more.
+TEST(StoreLaneTest, givingUpWaitsForTheCopyThatHasBegunAndNoneFollows) {
+  StoreTest test;
+  std::atomic<bool> inside{false};
+  std::atomic<bool> go{false};
+  test.copier->onFirstStart = [&] {
+    inside = true;
+    while (!go) std::this_thread::yield();
+  };
+  for (uint32_t slot = 0; slot < 2; slot++) {
+    ASSERT_TRUE(test.lane->submit(test.down(Operation::kStore, slot)));
+  }
+  ASSERT_TRUE(test.lane->open().ok());
+  while (!inside) std::this_thread::yield();
+  test.lane->close();
+  auto givenUp = std::async(std::launch::async, [&] { return test.lane->join(1'000'000); });
+  EXPECT_EQ(givenUp.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout)
+      << "given up in the midst of a copy";
+  go = true;
+  EXPECT_FALSE(givenUp.get());
+  for (const UpRecord& up : test.endings(2)) EXPECT_EQ(outcomeOf(up), Outcome::kCancelled);
+  test.lane->awaitOver();
+  EXPECT_EQ(test.copier->starts, 1);
 }
 
 TEST(StoreLaneTest, aStoredBlockIsOnTheDiskWithItsChecksumAndAZeroTail) {

@@ -283,10 +283,10 @@ class Machine {
   int unregisterHost(void* address) {
     const auto found = registered_.find(static_cast<uint8_t*>(address));
     if (found == registered_.end()) return kHostMemoryNotRegistered;
-    if (isTouched(found->first, found->second.bytes)) {
-      return violation(kInvalidValue, "unregistering memory that a copy may touch");
-    }
+    const bool touched = isTouched(found->first, found->second.bytes);
+    if (touched) leaveAlone(found->first, found->second.bytes);
     registered_.erase(found);
+    if (touched) return violation(kInvalidValue, "unregistering memory that a copy may touch");
     return 0;
   }
 
@@ -302,8 +302,9 @@ class Machine {
   int dropStream(void* handle) {
     Stream* gone = stream(handle);
     if (gone == nullptr) return violation(kInvalidHandle, "destroying no stream");
-    if (!gone->ops.empty()) return violation(kInvalidHandle, "destroying a stream with work");
+    const bool atWork = !gone->ops.empty() || gone->busy;
     streams_.erase(gone);
+    if (atWork) return violation(kInvalidHandle, "destroying a stream with work");
     return 0;
   }
   int addEvent(void** handle) {
@@ -456,19 +457,30 @@ class Machine {
     work_.notify_one();
   }
 
+  static bool touches(const Op& op, const uint8_t* begin, size_t bytes) {
+    return std::any_of(op.ranges.begin(), op.ranges.end(), [&](const Range& range) {
+      return (range.target < begin + bytes && begin < range.target + range.bytes) ||
+             (range.source < begin + bytes && begin < range.source + range.bytes);
+    });
+  }
+
   bool isTouched(const uint8_t* begin, size_t bytes) const {
-    const auto touches = [&](const uint8_t* at, size_t size) {
-      return at < begin + bytes && begin < at + size;
-    };
     for (const auto& [stream, owned] : streams_) {
       if (lost_.count(stream->device) != 0) continue;
       for (const Op& op : stream->ops) {
-        for (const Range& range : op.ranges) {
-          if (touches(range.target, range.bytes) || touches(range.source, range.bytes)) return true;
-        }
+        if (touches(op, begin, bytes)) return true;
       }
     }
     return false;
+  }
+
+  // Its owner may unmap it now: the violation is to be read, so nothing crashes before.
+  void leaveAlone(const uint8_t* begin, size_t bytes) {
+    for (const auto& [stream, owned] : streams_) {
+      for (Op& op : stream->ops) {
+        if (touches(op, begin, bytes)) op.ranges.clear();
+      }
+    }
   }
 
   void run() {
@@ -559,7 +571,10 @@ class Machine {
       op.due = moment(config_.micros);
       return true;
     }
-    std::rotate(op.ranges.begin(), op.ranges.begin() + roll() % op.ranges.size(), op.ranges.end());
+    if (op.ranges.size() > 1) {
+      std::rotate(op.ranges.begin(), op.ranges.begin() + roll() % op.ranges.size(),
+                  op.ranges.end());
+    }
     for (Range& range : op.ranges) std::memcpy(range.target, range.read.data(), range.bytes);
     stream.ops.pop_front();
     return true;

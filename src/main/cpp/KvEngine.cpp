@@ -362,6 +362,13 @@ int32_t KvEngine::raiseEpoch(uint64_t epoch) {
   }
 }
 
+int32_t KvEngine::punch(uint32_t group, uint32_t slot) {
+  if (state_ == nullptr || closed_ || leaked_) return kClosed;
+  CHECK(group < state_->file.regions().size(), "group %u", group);
+  CHECK(slot < state_->file.regions()[group].slotCount, "slot %u", slot);
+  return state_->file.punch(GroupIndex{group}, DiskSlot{slot});
+}
+
 void KvEngine::discard() {
   if (state_ != nullptr) state_->newFile.kept = false;
 }
@@ -508,6 +515,10 @@ int32_t engineError(int64_t engine) { return engineOf(engine)->error(); }
 
 int32_t engineRaiseEpoch(int64_t engine, int64_t epoch) {
   return engineOf(engine)->raiseEpoch(static_cast<uint64_t>(epoch));
+}
+
+int32_t enginePunch(int64_t engine, int32_t group, int32_t slot) {
+  return engineOf(engine)->punch(static_cast<uint32_t>(group), static_cast<uint32_t>(slot));
 }
 
 void engineDiscard(int64_t engine) { engineOf(engine)->discard(); }

@@ -33,6 +33,9 @@ class KvEngine {
   // Raises the epoch in the file, on disk before it returns; before the first submit. 0, or the
   // OpenReason, as open().
   int32_t raiseEpoch(uint64_t epoch);
+  // Gives back what a slot takes up on disk; 0, or the error. Nothing may be on its way to or from
+  // it. The worker's thread.
+  int32_t punch(uint32_t group, uint32_t slot);
 
   // Where this open has made the file: it is gone once the engine is closed. For an open of several
   // ranks of which another has failed.
@@ -80,6 +83,7 @@ int32_t engineOpen(int64_t engine, const char* directory, const char* nameSpace,
 const char* engineMessage(int64_t engine);
 int32_t engineError(int64_t engine);
 int32_t engineRaiseEpoch(int64_t engine, int64_t epoch);
+int32_t enginePunch(int64_t engine, int32_t group, int32_t slot);
 void engineDiscard(int64_t engine);
 int32_t engineSubmit(int64_t engine, int64_t records, int32_t count);
 int32_t enginePoll(int64_t engine, int64_t target, int32_t capacity);

@@ -243,7 +243,7 @@ int reserveFile(const std::string& path, uint64_t bytes) {
   return error;
 }
 
-BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls) {
+BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls) : calls_(calls) {
   makeDirectory(options.directory);
   path_ = options.directory + "/rank-" + std::to_string(options.rank) + "-of-" +
           std::to_string(options.rankCount) + ".blocks";
@@ -635,6 +635,16 @@ void BlockFile::probe() {
   if (std::memcmp(out.get(), in.get(), bytes) != 0) {
     fail(OpenReason::kPath, 0, path_ + " does not give back what was written");
   }
+}
+
+int BlockFile::punch(GroupIndex group, DiskSlot slot) const {
+  int result = 0;
+  do {
+    result = calls_.fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                               static_cast<off_t>(offsetOf(group, slot)),
+                               regions_[group.index].slotBytes);
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? 0 : errno;
 }
 
 void BlockFile::raiseEpoch(uint64_t epoch) {

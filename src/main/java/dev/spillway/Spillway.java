@@ -120,6 +120,7 @@ public final class Spillway implements AutoCloseable {
             config.blocksInFlightMax(),
             nanoClock,
             config.operationBound().toNanos(),
+            config.givesWay(),
             config.orderedResults(),
             this::send);
     admission = config.admission();
@@ -718,6 +719,7 @@ public final class Spillway implements AutoCloseable {
         counters.rankFaults(),
         counters.probeFaults(),
         counters.storePauses(),
+        counters.noRoom(),
         new Restored(
             restored.isOver(),
             restored.scanned(),

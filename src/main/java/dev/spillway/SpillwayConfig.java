@@ -178,6 +178,11 @@ public final class SpillwayConfig {
         values.faults);
   }
 
+  /** Whether a store may find a disk full that stored blocks could give way on. */
+  boolean givesWay() {
+    return values.allocation == Allocation.SPARSE;
+  }
+
   /** Whose space is taken already. */
   private boolean hasRecords(int rank, int rankCount) {
     return Files.exists(values.directory.resolve("rank-%d-of-%d.index".formatted(rank, rankCount)));
@@ -367,7 +372,12 @@ public final class SpillwayConfig {
       return this;
     }
 
-    /** How the space of the block file is come by; {@code PREALLOCATE} unless set. */
+    /**
+     * How the space of the block file is come by; {@code PREALLOCATE} unless set. With {@code
+     * SPARSE} a store that finds the disk full has older blocks give way, whose space goes back to
+     * the file system, and tries once more. A scheduler over ranks in other processes is told here,
+     * too.
+     */
     public Builder allocation(Allocation value) {
       allocation = value;
       return this;

@@ -1,10 +1,12 @@
 package dev.spillway;
 
+import dev.spillway.block.BlockFault.NoRoom;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.engine.EngineMode;
 import dev.spillway.engine.EngineStats;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * Counters since open, and the mode of the engine.
@@ -30,6 +32,7 @@ import java.util.Map;
  * @param rankFaults disk faults by rank and cause: a block that two ranks fail counts twice
  * @param probeFaults those among them of trials of retired slots
  * @param storePauses times that stores were put off since the file system had no room
+ * @param noRoom why stores pause, until one has succeeded again; empty while they go on
  * @param restored what was found again of earlier processes
  * @param mode how the engine works
  * @param engine counters of its lanes
@@ -56,6 +59,7 @@ public record SpillwayStats(
     Map<BlockOutcome, Long> rankFaults,
     long probeFaults,
     long storePauses,
+    Optional<NoRoom> noRoom,
     Restored restored,
     EngineMode mode,
     EngineStats engine) {

@@ -6,11 +6,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.spillway.block.BlockFault;
+import dev.spillway.block.BlockFault.NoRoom;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.KvLayout;
 import dev.spillway.block.TransferResult;
 import dev.spillway.engine.EngineOptions.Allocation;
 import dev.spillway.engine.EngineOptions.EngineKind;
+import dev.spillway.index.Lease;
 import dev.spillway.testing.Commands;
 import dev.spillway.testing.Mount;
 import dev.spillway.testing.SpillwayFixture;
@@ -20,7 +22,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -95,22 +99,49 @@ class FailingDisksTest {
     }
   }
 
-  /** Shows: F34, case48: a sparse file on a file system that fills up. */
+  /** Shows: F34, case45: a sparse file on a file system that fills up before our own limit. */
   @ParameterizedTest
   @EnumSource(names = {"URING", "THREADS"})
-  void aFullFileSystemFailsStoresAndKeepsLoads(EngineKind kind) {
+  void onAFullFileSystemOlderBlocksGiveWayAndIfNoneCanStoresPause(EngineKind kind)
+      throws InterruptedException {
     SpillwayFixture.assumeAllowed(kind);
     try (var mount = Mount.loop(directory, "ext4", 32, 512);
         var test =
             open(mount.root(), 60, builder -> builder.engine(kind).allocation(Allocation.SPARSE))) {
-      var result = test.store(1, 0, 60);
-      assertThat(errnos(result)).containsExactly(ENOSPC);
-      assertThat(result.faults().values())
-          .allMatch(fault -> fault.outcome() == BlockOutcome.WRITE_ERROR);
-      var stats = test.spillway.stats();
-      assertThat(stats.storePauses()).isEqualTo(1);
-      assertThat(stats.retiredSlots()).isZero();
-      assertThat(loadAllThatIsThere(test, 1, 60)).isEqualTo(result.moved());
+      for (int first = 0; first < 60; first += 6) {
+        var result = test.store(1 + first, first, 6);
+        assertThat(result.moved()).as("%s", result.faults()).isEqualTo(6);
+        assertThat(loadAllThatIsThere(test, 1 + first, 6)).isEqualTo(6);
+      }
+      var full = test.spillway.stats();
+      assertThat(full.evictions()).as("our own limit was not reached").isPositive();
+      assertThat(full.freeSlots()).isPositive();
+      assertThat(full.noRoom()).isEmpty();
+      assertThat(full.storePauses()).isZero();
+      assertThat(loadAllThatIsThere(test, 1, 60)).isBetween(6, 32);
+
+      var leases =
+          IntStream.range(0, 60)
+              .mapToObj(i -> test.spillway.lookup(SpillwayFixture.keys(1 + i, 1)))
+              .toList();
+      int kept = (int) leases.stream().filter(lease -> lease.size() == 1).count();
+      var refused = test.store(101, 0, 30); // more than punched slots have left
+      assertThat(errnos(refused)).containsExactly(ENOSPC);
+      assertThat(test.spillway.stats().noRoom()).contains(NoRoom.FULL);
+      assertThat(test.store(201, 0, 6).faults().values())
+          .allMatch(fault -> fault.outcome() == BlockOutcome.REJECTED);
+      assertThat(loadAllThatIsThere(test, 1, 60)).as("what is held stays").isEqualTo(kept);
+      leases.forEach(Lease::close);
+      int stored = 0;
+      for (int i = 0; i < 100 && stored == 0; i++) {
+        TimeUnit.MILLISECONDS.sleep(20);
+        stored = test.store(301, 0, 6).moved();
+      }
+      assertThat(stored).as("they resume by themselves").isEqualTo(6);
+      var resumed = test.spillway.stats();
+      assertThat(resumed.noRoom()).isEmpty();
+      assertThat(resumed.storePauses()).isEqualTo(1);
+      assertThat(resumed.retiredSlots()).isZero();
     }
   }
 

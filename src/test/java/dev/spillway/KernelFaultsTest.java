@@ -6,6 +6,7 @@ import static dev.spillway.testing.SpillwayFixture.range;
 import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import dev.spillway.block.BlockFault;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.DeviceEvent;
 import dev.spillway.block.KvLayout;
@@ -204,7 +205,7 @@ class KernelFaultsTest {
     }
   }
 
-  /** Shows: F34 V2: no space, quota and read-only put stores off; loads go on. */
+  /** Shows: F34 V2, case46 case48: no space, quota and read-only put stores off; loads go on. */
   @ParameterizedTest
   @CsvSource({"28", "122", "30", "27"})
   void noRoomPausesStoresAndNothingElse(int errno) throws InterruptedException {
@@ -219,6 +220,9 @@ class KernelFaultsTest {
           .allMatch(fault -> fault.outcome() == BlockOutcome.REJECTED);
       assertThat(disk.hits("write errno")).as("a paused store reaches no disk").isEqualTo(reached);
       assertThat(test.spillway.stats().storePauses()).isEqualTo(1);
+      var cause = BlockFault.noRoom(errno);
+      assertThat(test.spillway.stats().noRoom()).isEqualTo(cause).isPresent();
+      assertThat(refused.faults().get(0)).asString().contains(cause.orElseThrow().name());
       assertThat(test.spillway.stats().retiredSlots()).as("full is not broken").isZero();
       assertThat(test.load(1, 4, 16).moved()).isEqualTo(4);
       disk.clear();
@@ -228,6 +232,7 @@ class KernelFaultsTest {
         stored = test.store(31, 4, 4).moved();
       }
       assertThat(stored).as("they resume by themselves").isEqualTo(4);
+      assertThat(test.spillway.stats().noRoom()).isEmpty();
       assertThat(test.hits(31, 4)).isEqualTo(4);
     }
   }

@@ -15,12 +15,14 @@ public enum Operation {
   /** No block of a generation up to this is restored by a later process. */
   FORGET,
   /** Slots whose blocks were used: a word for their records, which may get lost. */
-  TOUCH;
+  TOUCH,
+  /** Slots that hold nothing: what they take up on disk goes back, before the plans behind. */
+  PUNCH;
 
   /** Whether it is a word about blocks that are on their way. */
   public boolean isCommand() {
     return switch (this) {
-      case CANCEL, DRAIN, FORGET, TOUCH -> true;
+      case CANCEL, DRAIN, FORGET, TOUCH, PUNCH -> true;
       case STORE, LOAD, PROBE -> false;
     };
   }

@@ -16,8 +16,8 @@ public final class TransferPlan {
   /** The low bits of an id: its place among the transfers that are open at a time. */
   public static final int PLACE_BITS = 16;
 
-  /** A transfer's own, a drain and a cancel of it, and a word that it is to be forgotten. */
-  public static final int PLANS_A_TRANSFER = 4;
+  /** A punch before a transfer's own, a drain and a cancel, and a word that it is forgotten. */
+  public static final int PLANS_A_TRANSFER = 5;
 
   public static final long PLACE_MASK = (1L << PLACE_BITS) - 1;
   public static final int BLOCKS_MAX = 1 << INDEX_BITS;
@@ -200,6 +200,16 @@ public final class TransferPlan {
 
   public int position(int index) {
     return positions[index];
+  }
+
+  /** Which of the blocks has a position, or -1. */
+  public int indexOf(int position) {
+    for (int i = 0; i < size; i++) {
+      if (positions[i] == position) {
+        return i;
+      }
+    }
+    return -1;
   }
 
   public int slot(int index) {

@@ -40,6 +40,8 @@ final class KvEngineNative {
 
   static native int engineRaiseEpoch(long engine, long epoch);
 
+  static native int enginePunch(long engine, int group, int slot);
+
   static native void engineDiscard(long engine);
 
   static native int engineSubmit(long engine, long records, int count);

@@ -176,7 +176,7 @@ public final class NativeEngine implements TransferEngine {
       case STORE -> 1;
       case LOAD -> 2;
       case PROBE -> 3;
-      case CANCEL, DRAIN, FORGET, TOUCH ->
+      case CANCEL, DRAIN, FORGET, TOUCH, PUNCH ->
           throw new IllegalArgumentException(operation + " is no block");
     };
   }
@@ -293,6 +293,11 @@ public final class NativeEngine implements TransferEngine {
           KvEngineNative.engineError(engine),
           KvEngineNative.engineMessage(engine));
     }
+  }
+
+  @Override
+  public int punch(int group, int slot) {
+    return KvEngineNative.enginePunch(handle(), group, slot);
   }
 
   @Override

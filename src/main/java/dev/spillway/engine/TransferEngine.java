@@ -79,6 +79,14 @@ public interface TransferEngine extends AutoCloseable {
    */
   void raiseEpoch(long epoch);
 
+  /**
+   * Gives back what a slot takes up on disk, where the file system can do that; nothing may be on
+   * its way to or from the slot.
+   *
+   * @return 0, or the kernel's error number
+   */
+  int punch(int group, int slot);
+
   /** Counters of the store lane and of the load lane. */
   EngineStats stats();
 

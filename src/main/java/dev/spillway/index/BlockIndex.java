@@ -198,7 +198,7 @@ public final class BlockIndex {
     }
     int slot = slots[group].take();
     if (slot < 0) {
-      if (!evictOldest(group)) {
+      if (evictOldest(group) == NONE) {
         return FULL;
       }
       slot = slots[group].take();
@@ -631,15 +631,29 @@ public final class BlockIndex {
 
   // Eviction.
 
-  private boolean evictOldest(int group) {
+  /**
+   * Evicts so many of a group, the oldest first, and tells their slots; fewer where others are
+   * held.
+   */
+  public void evict(int group, int count, IntConsumer slotOfEach) {
+    for (int i = 0; i < count; i++) {
+      int entry = evictOldest(group);
+      if (entry == NONE) {
+        return;
+      }
+      slotOfEach.accept(slot(entry));
+    }
+  }
+
+  private int evictOldest(int group) {
     for (int entry = oldest[group]; entry != NONE; entry = younger[entry]) {
       if (states[entry] == State.STORED && holds[entry] == 0) {
         evictions++;
         invalidate(entry);
-        return true;
+        return entry;
       }
     }
-    return false;
+    return NONE;
   }
 
   private void freeIfUnheld(int entry) {

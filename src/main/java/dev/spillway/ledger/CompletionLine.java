@@ -32,7 +32,7 @@ final class CompletionLine {
 
   /** The last block of a transfer has ended on its last rank. */
   void over(Transfer transfer) {
-    if (!ordered || transfer instanceof SlotTransfer) {
+    if (!ordered || transfer.isOurOwn()) {
       over.add(transfer);
     }
   }

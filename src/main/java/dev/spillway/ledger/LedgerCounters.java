@@ -1,7 +1,9 @@
 package dev.spillway.ledger;
 
+import dev.spillway.block.BlockFault.NoRoom;
 import dev.spillway.block.BlockOutcome;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * What the ledger has counted since open, by cause.
@@ -10,6 +12,7 @@ import java.util.Map;
  * @param rankFaults disk faults by rank: a block that two ranks fail counts twice
  * @param probeFaults those among them of trials of retired slots
  * @param storePauses times that stores were put off because the file system had no room
+ * @param noRoom why stores pause, until one has succeeded again; empty while they go on
  * @param storedBytes payload bytes stored
  * @param loadedBytes payload bytes loaded
  * @param unknownEndings endings of no transfer that is open: counted and dropped
@@ -20,6 +23,7 @@ public record LedgerCounters(
     Map<BlockOutcome, Long> rankFaults,
     long probeFaults,
     long storePauses,
+    Optional<NoRoom> noRoom,
     long storedBytes,
     long loadedBytes,
     long unknownEndings,

@@ -23,6 +23,11 @@ abstract class SlotTransfer extends Transfer {
   abstract void onOver(boolean clean, long failedRanks);
 
   @Override
+  final boolean isOurOwn() {
+    return true;
+  }
+
+  @Override
   final void onFault(int entry, BlockOutcome outcome, long blamingRanks) {
     failedRanks |= blamingRanks;
   }

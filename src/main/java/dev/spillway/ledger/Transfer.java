@@ -79,6 +79,11 @@ abstract class Transfer {
   /** Ranks have failed the block, whose slot they blame or not; others may still be at it. */
   abstract void onFault(int entry, BlockOutcome outcome, long blamingRanks);
 
+  /** Whether no caller waits for it. */
+  boolean isOurOwn() {
+    return false;
+  }
+
   /** Whether nothing may be published of the block any more. */
   boolean isUnwanted(int entry) {
     return false;
@@ -148,6 +153,22 @@ abstract class Transfer {
     ranks.expect(position);
     planned++;
     held++;
+  }
+
+  /** Blocks of another transfer that a rank is told of again. */
+  final void planAgain(Transfer other, int index, int rank) {
+    var from = other.plan;
+    int position = from.position(index);
+    entries[position] = other.entries[position];
+    plan.add(
+        position,
+        from.slot(index),
+        from.generation(index),
+        from.seed(index),
+        from.deviceBlock(index));
+    plan.name(from.high(index), from.low(index), from.tenant(index), from.depth(index));
+    ranks.expect(position, 1L << rank);
+    planned++;
   }
 
   /** A slot is overwritten and read back, by these ranks. */
@@ -262,6 +283,18 @@ abstract class Transfer {
     return !sent;
   }
 
+  /** Whether something was ordered that leaves no time for a second try. */
+  final boolean isOrdered() {
+    return reset || drained;
+  }
+
+  /** Whether a rank has yet to tell how a block ends that is still wanted. */
+  final boolean awaits(int rank, int position) {
+    return plan.indexOf(position) >= 0
+        && ranks.awaits(rank, position)
+        && !isUnwanted(entries[position]);
+  }
+
   final void add(Fence fence) {
     fences.add(fence);
   }
@@ -353,6 +386,10 @@ abstract class Transfer {
 
   final int size() {
     return size;
+  }
+
+  final int blockBytes() {
+    return blockBytes;
   }
 
   final int planned() {

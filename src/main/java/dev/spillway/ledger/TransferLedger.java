@@ -1,6 +1,7 @@
 package dev.spillway.ledger;
 
 import dev.spillway.block.BlockFault;
+import dev.spillway.block.BlockFault.NoRoom;
 import dev.spillway.block.BlockKeys;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.DeviceEvent;
@@ -17,6 +18,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -31,10 +33,9 @@ public final class TransferLedger {
   private static final long COUNT_MASK =
       (1L << (TransferPlan.ID_BITS - TransferPlan.PLACE_BITS)) - 1;
 
-  /** After the file system was full: how long no store is tried, doubled while it stays so. */
-  private static final long STORE_PAUSE_MIN_NANOS = 100_000_000;
+  /** How many more blocks give way than have found no room. */
+  private static final int MARGIN_BLOCKS = 8;
 
-  private static final long STORE_PAUSE_MAX_NANOS = 10_000_000_000L;
   private static final int PROBES_MAX = 4;
   private static final int ERASES_MAX = 16;
   private static final int USES_MAX = 1 << 16;
@@ -68,10 +69,9 @@ public final class TransferLedger {
   private int erasesOpen;
   private final Map<Integer, List<Forgetting>> erasing = new HashMap<>();
   private final ArrayDeque<Forgetting> forgotten = new ArrayDeque<>();
-  private long storesPausedUntil;
-  private long storePauseNanos = STORE_PAUSE_MIN_NANOS;
-  private boolean storesPaused;
-  private long storePauses;
+  private final StorePause pause;
+  private final boolean givesWay;
+  private final Map<StoreTransfer, SecondTry> secondTries = new LinkedHashMap<>(); // to be sent
   private final EntryList heldForStore = new EntryList();
   private final BitSet[] loading; // device blocks with a load in flight, by group
   private final int[][] storing; // stores in flight, by group and device block
@@ -88,6 +88,8 @@ public final class TransferLedger {
   /**
    * @param deviceBlocks blocks of device memory, by group
    * @param operationNanos how long a block may take on a rank; 0 for no bound
+   * @param givesWay whether stored blocks give way to a store where a disk is full, which helps
+   *     where the block files are sparse
    * @param ordered whether results are completed in the order of the calls
    * @param send takes a plan to some ranks, bit by bit
    */
@@ -99,6 +101,7 @@ public final class TransferLedger {
       int blocksInFlightMax,
       LongSupplier nanoClock,
       long operationNanos,
+      boolean givesWay,
       boolean ordered,
       BiConsumer<Long, TransferPlan> send) {
     this.index = index;
@@ -108,6 +111,8 @@ public final class TransferLedger {
     this.nanoClock = nanoClock;
     this.send = send;
     this.operationNanos = operationNanos;
+    this.givesWay = givesWay;
+    pause = new StorePause(nanoClock);
     completed = new CompletionLine(ordered);
     allRanks = rankCount == RankAggregator.RANKS_MAX ? -1L : (1L << rankCount) - 1;
     int places = transfersMax(blocksInFlightMax);
@@ -142,7 +147,7 @@ public final class TransferLedger {
   public CompletableFuture<TransferResult> store(
       long request, int group, BlockKeys keys, int from, int[] deviceBlocks, DeviceEvent event) {
     checkForStore(group, deviceBlocks);
-    if (storesPaused && nanoClock.getAsLong() - storesPausedUntil < 0) {
+    if (pause.isOn()) {
       return decline(group, deviceBlocks.length);
     }
     int end = from + deviceBlocks.length;
@@ -298,6 +303,9 @@ public final class TransferLedger {
     for (int i = 0; i < report.size(); i++) {
       onTold(report, i);
     }
+    if (!secondTries.isEmpty()) {
+      tryAgain(report.rank());
+    }
   }
 
   private void onTold(RankReport report, int at) {
@@ -308,12 +316,23 @@ public final class TransferLedger {
       unknownEndings++;
       return;
     }
-    int rank = report.rank();
-    int position = report.position(at);
-    if (position < 0) {
+    if (report.position(at) < 0) {
       unknownEndings++;
       return;
     }
+    if (isTriedAgain(transfer, report, at)) {
+      countFault(transfer, report.outcome(at));
+      return;
+    }
+    take(transfer, report, at);
+    if (transfer instanceof SecondTry again) {
+      take(again.first(), report, at);
+    }
+  }
+
+  private void take(Transfer transfer, RankReport report, int at) {
+    int rank = report.rank();
+    int position = report.position(at);
     if (report.tells(at, RankReport.ENDED) && !isLost(rank)) {
       notePause(transfer, report, at);
       onEnding(
@@ -356,16 +375,16 @@ public final class TransferLedger {
 
   /** Disk faults by rank: what the lanes ended is what the ranks reported. */
   private void countFault(Transfer transfer, BlockOutcome outcome) {
-    if (outcome.isOfDisk()) {
+    if (outcome.isOfDisk() && !(transfer instanceof SecondTry)) { // the store it is told of counts
       rankFaults.add(outcome);
-      if (transfer instanceof SlotTransfer) {
+      if (transfer.isOurOwn()) {
         probeFaults++;
       }
     }
   }
 
   private void onBlockOver(Transfer transfer, int position) {
-    if (!(transfer instanceof SlotTransfer)) {
+    if (!transfer.isOurOwn()) {
       count(transfer, transfer.outcome(position));
     }
     if (transfer.isOver()) {
@@ -382,21 +401,62 @@ public final class TransferLedger {
     }
   }
 
-  /** A full disk stays full for a while: no store is tried, loads go on, then one tries again. */
   private void notePause(Transfer transfer, RankReport report, int at) {
     if (report.tells(at, RankReport.NO_ROOM)) {
-      if (!storesPaused || nanoClock.getAsLong() - storesPausedUntil >= 0) {
-        storePauses++;
-        storesPaused = true;
-        storesPausedUntil = nanoClock.getAsLong() + storePauseNanos;
-        storePauseNanos = Math.min(2 * storePauseNanos, STORE_PAUSE_MAX_NANOS);
+      pause.onNoRoom(noRoom(report, at));
+    } else if (transfer instanceof StoreTransfer && report.outcome(at) == BlockOutcome.STORED) {
+      pause.onStored(transfer.startedAt());
+    }
+  }
+
+  private static NoRoom noRoom(RankReport report, int at) {
+    return BlockFault.noRoom(report.errno(at)).orElse(NoRoom.FULL);
+  }
+
+  // Where there was no room.
+
+  /** A block of a store that a rank has written nothing of, and may once more. */
+  private boolean isTriedAgain(Transfer transfer, RankReport report, int at) {
+    int told = RankReport.ENDED | RankReport.QUIET | RankReport.NO_ROOM;
+    if (!givesWay
+        || !(transfer instanceof StoreTransfer store)
+        || !report.tells(at, told)
+        || !noRoom(report, at).isForWantOfSpace()
+        || pause.isOn()
+        || store.isOrdered()
+        || !store.awaits(report.rank(), report.position(at))
+        || lostRanks != 0) {
+      return false;
+    }
+    var again = secondTries.get(store);
+    if (again == null) {
+      if (freePlaceCount <= secondTries.size()) {
+        return false;
       }
-    } else if (storesPaused
-        && transfer instanceof StoreTransfer
-        && report.outcome(at) == BlockOutcome.STORED
-        && transfer.startedAt() - storesPausedUntil >= 0) { // one that tried again
-      storesPaused = false;
-      storePauseNanos = STORE_PAUSE_MIN_NANOS;
+      again = new SecondTry(index, rankCount, store);
+      again.begin(nanoClock.getAsLong());
+      secondTries.put(store, again);
+    }
+    again.add(report, at);
+    return true;
+  }
+
+  /** Others give way on all ranks, the rank gives their space back, and writes once more. */
+  private void tryAgain(int rank) {
+    var all = List.copyOf(secondTries.values());
+    secondTries.clear();
+    for (var again : all) {
+      int group = again.plan.group();
+      var punch = TransferPlan.command(Operation.PUNCH, 0);
+      punch.begin(0, Operation.PUNCH, group, DeviceEvent.NOW);
+      index.evict(group, again.planned() + MARGIN_BLOCKS, slot -> punch.add(0, slot, 0, 0, 0));
+      if (punch.size() > 0) {
+        send.accept(allRanks, punch);
+      }
+      open(again);
+      blocksInFlight += again.planned();
+      again.awaitRanks();
+      send.accept(1L << rank, again.plan);
     }
   }
 
@@ -658,11 +718,11 @@ public final class TransferLedger {
     for (var transfer = completed.next(round); transfer != null; transfer = completed.next(round)) {
       var result = transfer.complete(nanoClock.getAsLong());
       var future = transfer.future();
-      boolean probe = transfer instanceof SlotTransfer;
+      boolean ours = transfer.isOurOwn();
       if (transfer.isQuiet()) {
         close(transfer);
       }
-      if (!probe) {
+      if (!ours) {
         count++;
         future.complete(result);
       }
@@ -709,7 +769,7 @@ public final class TransferLedger {
         unquiet.add(transfer);
       }
       int ended = transfer.abandon(outcome);
-      if (!(transfer instanceof SlotTransfer)) {
+      if (!transfer.isOurOwn()) {
         outcomes.add(outcome, ended);
       }
       if (ended > 0) {
@@ -751,7 +811,8 @@ public final class TransferLedger {
         outcomes.byName(),
         rankFaults.byName(),
         probeFaults,
-        storePauses,
+        pause.count(),
+        pause.cause(),
         storedBytes,
         loadedBytes,
         unknownEndings,

@@ -79,6 +79,11 @@ public final class RankAggregator {
     return isOver(block) ? Answer.OVER : Answer.WAITING;
   }
 
+  /** Whether a rank was asked for a block and has not spoken. */
+  public boolean awaits(int rank, int block) {
+    return (spoken[block] & 1L << rank) == 0;
+  }
+
   /** A rank has let go of a block. Answers whether it was the last, once. */
   public boolean quiet(int rank, int block) {
     boolean was = isQuiet(block);

@@ -236,6 +236,10 @@ public final class TransferWorker implements AutoCloseable {
       touch(plan);
       return;
     }
+    if (plan.operation() == Operation.PUNCH) {
+      punch(plan);
+      return;
+    }
     long ticket = plan.transferId() << TransferPlan.INDEX_BITS;
     engine.command(plan.operation(), ticket, ~INDEX_MASK);
     engine.submit();
@@ -248,6 +252,23 @@ public final class TransferWorker implements AutoCloseable {
       if (slots.holds(group, slot, plan.generation(i))
           && slots.touch(slots.entry(group, slot), second())) {
         writer.put(slots, group, slot);
+      }
+    }
+  }
+
+  /** Here and now: what comes behind wants the space. Where it cannot be, the slots serve on. */
+  private void punch(TransferPlan plan) {
+    for (int i = 0; i < plan.size(); i++) {
+      int group = plan.group();
+      int slot = plan.slot(i);
+      int errno = engine.punch(group, slot);
+      if (errno != 0) {
+        LOG.debug("slot {} of group {} keeps its space (errno {})", slot, group, errno);
+        continue;
+      }
+      slots.clear(group, slot);
+      if (writer != null) {
+        writer.erase(slots, group, slot);
       }
     }
   }

@@ -41,6 +41,7 @@ class RecoveryTest {
           () -> nanos,
           0,
           false,
+          false,
           (ranks, plan) -> {
             if (plan.operation().isCommand()) {
               commands.add(plan);

@@ -38,6 +38,7 @@ class TransferLedgerTest {
           () -> nanos,
           0,
           false,
+          false,
           this::send);
 
   private void send(long ranks, TransferPlan plan) {

@@ -106,7 +106,7 @@ final class SimulatedEngine implements TransferEngine {
       case STORE -> advanceStore(block, fault);
       case LOAD -> advanceLoad(block, fault);
       case PROBE -> over(block, fault ? BlockOutcome.CORRUPT : BlockOutcome.STORED, 0);
-      case CANCEL, DRAIN, FORGET, TOUCH -> throw new AssertionError("no block");
+      case CANCEL, DRAIN, FORGET, TOUCH, PUNCH -> throw new AssertionError("no block");
     }
   }
 
@@ -119,6 +119,10 @@ final class SimulatedEngine implements TransferEngine {
       if (block.tellCopied) {
         up.add(new Entry(block.ticket, RankReport.COPIED, BlockOutcome.CANCELLED, 0));
       }
+      return;
+    }
+    if (fault && random.nextInt(3) == 0) {
+      over(block, BlockOutcome.WRITE_ERROR, RankReport.NO_ROOM);
       return;
     }
     if (fault) {
@@ -318,6 +322,17 @@ final class SimulatedEngine implements TransferEngine {
 
   @Override
   public void raiseEpoch(long epoch) {}
+
+  @Override
+  public int punch(int group, int slot) {
+    for (var block : blocks) {
+      if (block.group == group && block.slot == slot) {
+        throw new AssertionError("slot %d is punched under a block".formatted(slot));
+      }
+    }
+    disk[group][slot] = 0;
+    return 0;
+  }
 
   @Override
   public EngineStats stats() {

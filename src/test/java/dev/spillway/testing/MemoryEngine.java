@@ -88,6 +88,11 @@ public final class MemoryEngine implements TransferEngine {
   public void raiseEpoch(long epoch) {}
 
   @Override
+  public int punch(int group, int slot) {
+    return 0;
+  }
+
+  @Override
   public void submit() {
     if (onSubmit != null) {
       throw onSubmit;

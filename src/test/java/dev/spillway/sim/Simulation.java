@@ -13,6 +13,7 @@ import dev.spillway.block.KvLayout.Group;
 import dev.spillway.block.KvLayout.Piece;
 import dev.spillway.block.LoadResult;
 import dev.spillway.block.TransferResult;
+import dev.spillway.engine.EngineOptions.Allocation;
 import dev.spillway.index.PrefixRule;
 import dev.spillway.policy.LoadFailurePolicy;
 import java.time.Duration;
@@ -125,9 +126,13 @@ final class Simulation {
             .operationBound(Duration.ZERO)
             .probeInterval(Duration.ofNanos(50))
             .orderedResults(ordered)
+            .allocation(random.nextInt(4) == 0 ? Allocation.PREALLOCATE : Allocation.SPARSE)
             .build();
     spillway = SimulatedRank.open(config, ranks, () -> nanos);
   }
+
+  /** More than the longest time that stores are put off where there is no room. */
+  private static final long STORE_PAUSE_NANOS = 10_000_000_000L;
 
   private static Shape shape(String name, int prefixTokens, int[] slots, Attention... attention) {
     int[] blockTokens = {16, prefixTokens == 128 ? 32 : 48};
@@ -146,6 +151,9 @@ final class Simulation {
     for (int step = 0; transfers < wanted || (!closesEarly && !running.isEmpty()); step++) {
       require(step < STEPS_MAX, "no progress after " + step + " steps");
       nanos++;
+      if (spillway.stats().noRoom().isPresent() && random.nextInt(10) == 0) {
+        nanos += STORE_PAUSE_NANOS;
+      }
       transfers += act(transfers < wanted, transfers >= TRANSFERS);
       check();
       if (refused) {

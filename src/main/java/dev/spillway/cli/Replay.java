@@ -7,6 +7,7 @@ import dev.spillway.block.BlockKey;
 import dev.spillway.block.KvLayout;
 import dev.spillway.block.PrefixHasher;
 import dev.spillway.device.BlockMemory;
+import dev.spillway.engine.EngineOptions.Allocation;
 import dev.spillway.engine.EngineOptions.EngineKind;
 import dev.spillway.engine.FaultSpec;
 import dev.spillway.policy.LoadFailurePolicy;
@@ -92,6 +93,7 @@ final class Replay {
   private final PrefixHasher hasher = new PrefixHasher("replay", "");
   private @Nullable ReplayProgress progressFile;
   private boolean encrypted;
+  private boolean sparse;
 
   Replay(Settings settings, List<Request> requests, PrintStream out, boolean terminal) {
     this.settings = settings;
@@ -109,6 +111,11 @@ final class Replay {
   /** What lies on disk is encrypted, with a key that is drawn and thrown away. */
   void encrypt() {
     encrypted = true;
+  }
+
+  /** Nothing is reserved on disk: where it is full, older blocks give way. */
+  void reserveNothing() {
+    sparse = true;
   }
 
   private void noteProgress(Spillway spillway) {
@@ -161,6 +168,7 @@ final class Replay {
         .nameSpace("replay")
         .warmRestart(settings.directory() != null)
         .capacityBytes(settings.capacityBytes())
+        .allocation(sparse ? Allocation.SPARSE : Allocation.PREALLOCATE)
         .queueDepth(settings.queueDepth())
         .engine(settings.engine())
         .directIo(settings.directIo())

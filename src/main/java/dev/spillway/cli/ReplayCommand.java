@@ -179,6 +179,11 @@ final class ReplayCommand implements Callable<Integer> {
       description = "Encrypt what lies on disk, with a key that is drawn and thrown away.")
   private boolean encrypt;
 
+  @Option(
+      names = "--sparse",
+      description = "Reserve nothing on disk; where it is full, older blocks give way.")
+  private boolean sparse;
+
   @Option(names = "--page-cache", description = "Use the page cache instead of direct I/O.")
   private boolean pageCache;
 
@@ -247,6 +252,9 @@ final class ReplayCommand implements Callable<Integer> {
     var replay = new Replay(settings, readRequests(), System.out, isTerminal());
     if (encrypt) {
       replay.encrypt();
+    }
+    if (sparse) {
+      replay.reserveNothing();
     }
     if (progress != null) {
       replay.continueFrom(new ReplayProgress(progress));

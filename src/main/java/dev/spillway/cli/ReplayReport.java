@@ -36,6 +36,8 @@ record ReplayReport(
     double wallSeconds,
     Latency loadLatencyMicros,
     long rejected,
+    long storePauses,
+    String noRoom,
     Map<String, Long> faults,
     long affectedRequests,
     long failedRequests,
@@ -129,6 +131,8 @@ record ReplayReport(
         rounded(wallSeconds),
         Latency.of(tally.loadMicros),
         stats.count(BlockOutcome.REJECTED),
+        stats.storePauses(),
+        stats.noRoom().map(Enum::name).orElse(""),
         faults(stats),
         tally.affectedRequests,
         tally.failedRequests,
@@ -283,6 +287,14 @@ record ReplayReport(
         loadLatencyMicros.max());
     row(table, "evicted from disk", "%,d blocks", evictions);
     row(table, "rejected by a bound", "%,d blocks", rejected);
+    if (storePauses > 0) {
+      row(
+          table,
+          "stores were put off",
+          "%,d times for want of room%s",
+          storePauses,
+          noRoom.isEmpty() ? "; they go on" : ", at the end, too: " + noRoom);
+    }
     row(table, "faults", "%s", faults.isEmpty() ? "none" : faults);
     if (!seenByRing.isEmpty()) {
       row(table, "  injected", "%s", injected.isEmpty() ? "none" : injected);

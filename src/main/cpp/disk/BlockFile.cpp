@@ -641,8 +641,8 @@ int BlockFile::punch(GroupIndex group, DiskSlot slot) const {
   int result = 0;
   do {
     result = calls_.fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                               static_cast<off_t>(offsetOf(group, slot)),
-                               regions_[group.index].slotBytes);
+                              static_cast<off_t>(offsetOf(group, slot)),
+                              regions_[group.index].slotBytes);
   } while (result != 0 && errno == EINTR);
   return result == 0 ? 0 : errno;
 }

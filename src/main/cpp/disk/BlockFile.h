@@ -87,8 +87,8 @@ class BlockFile {
   // Writes a higher epoch to the file, before the first block of it: the ranks of one scheduler
   // agree on the highest. Throws OpenError. Not beside other calls.
   void raiseEpoch(uint64_t epoch);
-  // Gives back what a slot takes up on disk, whose bytes are zeros then; 0, or the error. Not beside
-  // I/O of the slot.
+  // Gives back what a slot takes up on disk, whose bytes are zeros then; 0, or the error. Not
+  // beside I/O of the slot.
   int punch(GroupIndex group, DiskSlot slot) const;
   // Where this object made the file: unlinks it, because the open it was for has failed.
   void removeIfCreated();

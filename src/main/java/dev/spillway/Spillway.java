@@ -970,7 +970,10 @@ public final class Spillway implements AutoCloseable {
 
   private void sleep(Duration bound) {
     if (!threads) {
-      ranks.get(0).await(bound);
+      var rank = ranks.get(0);
+      if (!hasNews(rank)) { // what was sent last may have brought some, and the engine has no more
+        rank.await(bound);
+      }
       return;
     }
     // Nobody wakes us when a lease lapses.

@@ -21,9 +21,11 @@ import java.io.RandomAccessFile;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -123,9 +125,13 @@ class FailingDisksTest {
       var leases =
           IntStream.range(0, 60)
               .mapToObj(i -> test.spillway.lookup(SpillwayFixture.keys(1 + i, 1)))
-              .toList();
+              .collect(Collectors.toCollection(ArrayList::new));
       int kept = (int) leases.stream().filter(lease -> lease.size() == 1).count();
-      var refused = test.store(101, 0, 30); // more than punched slots have left
+      var refused = test.store(101, 0, 1);
+      for (int key = 102; refused.isWell() && key < 140; key++) { // what punched slots have left
+        leases.add(test.spillway.lookup(SpillwayFixture.keys(key - 1, 1)));
+        refused = test.store(key, 0, 1);
+      }
       assertThat(errnos(refused)).containsExactly(ENOSPC);
       assertThat(test.spillway.stats().noRoom()).contains(NoRoom.FULL);
       assertThat(test.store(201, 0, 6).faults().values())

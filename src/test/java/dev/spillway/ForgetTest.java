@@ -19,6 +19,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -132,6 +133,24 @@ class ForgetTest {
       }
       assertThatThrownBy(() -> test.spillway.forgetTenant(""))
           .hasMessageContaining("reset() forgets all");
+    }
+  }
+
+  /**
+   * More slots than are overwritten at a time: the next ones are sent in the midst of a poll, and
+   * what is collected with that must not wait for the owner to wake by itself.
+   */
+  @Test
+  @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  void anEndingThatIsCollectedWhileSlotsAreOverwrittenIsNotSleptThrough() {
+    try (var test = open()) {
+      for (int round = 0; round < 200; round++) {
+        test.store(1, 0, 32);
+        var forgetting = test.spillway.forget(0, keys(1, 32));
+        var storing = test.spillway.store(keys(100, 1), 0, new int[] {5});
+        assertThat(test.spillway.await(storing).isWell()).isTrue();
+        assertThat(test.spillway.await(forgetting)).isZero();
+      }
     }
   }
 

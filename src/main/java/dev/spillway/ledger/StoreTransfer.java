@@ -4,6 +4,7 @@ import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.Operation;
 import dev.spillway.index.BlockIndex;
 import dev.spillway.rank.RankAggregator;
+import java.util.function.IntConsumer;
 
 /**
  * A store: each of its blocks is committed once every rank has written it, or discarded on all,
@@ -12,6 +13,16 @@ import dev.spillway.rank.RankAggregator;
 final class StoreTransfer extends Transfer {
   StoreTransfer(BlockIndex index, int rankCount) {
     super(Operation.STORE, index, rankCount);
+  }
+
+  /** Those of its blocks that look-ups find already. */
+  void eachStored(IntConsumer action) {
+    for (int i = 0; i < plan.size(); i++) {
+      int entry = entry(plan.position(i));
+      if (index.isStored(entry) && index.generation(entry) == plan.generation(i)) {
+        action.accept(entry);
+      }
+    }
   }
 
   @Override

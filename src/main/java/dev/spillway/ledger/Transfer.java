@@ -396,6 +396,10 @@ abstract class Transfer {
     return planned;
   }
 
+  final int entry(int position) {
+    return entries[position];
+  }
+
   final int deviceBlock(int position) {
     return deviceBlocks[position];
   }

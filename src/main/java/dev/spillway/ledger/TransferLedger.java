@@ -183,8 +183,7 @@ public final class TransferLedger {
         parent = entry;
       }
     }
-    heldForStore.forEach(index::release);
-    heldForStore.clear();
+    letGoForStore();
     return launch(transfer);
   }
 
@@ -199,10 +198,19 @@ public final class TransferLedger {
     for (int i = 0; i < count; i++) {
       int entry = index.findAny(group, keys.high(i), keys.low(i));
       if (entry >= 0) {
-        index.hold(entry);
-        heldForStore.add(entry);
+        holdForStore(entry);
       }
     }
+  }
+
+  private void holdForStore(int entry) {
+    index.hold(entry);
+    heldForStore.add(entry);
+  }
+
+  private void letGoForStore() {
+    heldForStore.forEach(index::release);
+    heldForStore.clear();
   }
 
   /** A store that admission declined: every block ends as {@code REJECTED}. */
@@ -449,7 +457,9 @@ public final class TransferLedger {
       int group = again.plan.group();
       var punch = TransferPlan.command(Operation.PUNCH, 0);
       punch.begin(0, Operation.PUNCH, group, DeviceEvent.NOW);
+      again.first().eachStored(this::holdForStore); // a store must not evict what it has stored
       index.evict(group, again.planned() + MARGIN_BLOCKS, slot -> punch.add(0, slot, 0, 0, 0));
+      letGoForStore();
       if (punch.size() > 0) {
         send.accept(allRanks, punch);
       }

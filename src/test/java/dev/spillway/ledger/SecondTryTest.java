@@ -136,6 +136,39 @@ class SecondTryTest {
     assertThat(ledger.counters().outcomes()).containsEntry(BlockOutcome.WRITE_ERROR, 0L);
   }
 
+  /**
+   * Shows: case45: what the store itself has stored before does not give way to its later blocks.
+   */
+  @Test
+  void case45AStoreDoesNotEvictItsOwnBlocks() {
+    var result = store(7, 10, 4);
+    var plan = sent.remove().plan();
+    for (int rank = 0; rank < RANKS; rank++) {
+      var report = new RankReport();
+      report.begin(rank);
+      for (int i = 0; i < 3; i++) {
+        report.add(
+            plan.transferId(), i, WHOLE, BlockOutcome.STORED, BlockStage.WRITING, 0, 4096, 1);
+      }
+      boolean full = rank == 1;
+      report.add(
+          plan.transferId(),
+          3,
+          full ? FULL : WHOLE,
+          full ? BlockOutcome.WRITE_ERROR : BlockOutcome.STORED,
+          BlockStage.WRITING,
+          full ? ENOSPC : 0,
+          0,
+          1);
+      ledger.apply(report);
+    }
+    var again = sent.remove();
+    assertThat(again.operation()).as("nothing gave way").isEqualTo(Operation.STORE);
+    tellStored(again.plan(), 1);
+    assertThat(result.join().isWell()).isTrue();
+    assertThat(hits(10, 4)).isEqualTo(4);
+  }
+
   /** Shows: case45: once, then stores pause. */
   @Test
   void case45ASecondRefusalIsTheEndAndStoresPause() {

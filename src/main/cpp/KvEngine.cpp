@@ -274,7 +274,7 @@ struct KvEngine::State {
 
   bool inBounds(const DownRecord& down) const {
     if (down.operation < static_cast<uint16_t>(Operation::kStore) ||
-        down.operation > static_cast<uint16_t>(Operation::kDrain)) {
+        down.operation > static_cast<uint16_t>(Operation::kVerify)) {
       return false;
     }
     if (isCommand(down)) return true;
@@ -283,9 +283,8 @@ struct KvEngine::State {
     const bool known = down.eventKind <= static_cast<uint16_t>(CopyEventKind::kCudaStream);
     if (!known || (cuda == nullptr && !word)) return false;
     if (down.deadlineNanos > static_cast<uint64_t>(kCloseNanosMax)) return false;
-    const bool probe = static_cast<Operation>(down.operation) == Operation::kProbe;
     return down.slot < file.regions()[down.group].slotCount &&
-           (probe || down.deviceBlock < pieces[down.group].deviceBlocks);
+           (!hasDeviceBlock(down) || down.deviceBlock < pieces[down.group].deviceBlocks);
   }
 
   static bool isCommand(const DownRecord& down) {
@@ -293,8 +292,15 @@ struct KvEngine::State {
     return operation == Operation::kCancel || operation == Operation::kDrain;
   }
 
-  static bool isLoad(const DownRecord& down) {
-    return static_cast<Operation>(down.operation) == Operation::kLoad;
+  static bool hasDeviceBlock(const DownRecord& down) {
+    const auto operation = static_cast<Operation>(down.operation);
+    return operation == Operation::kStore || operation == Operation::kLoad;
+  }
+
+  // Of the lane that reads.
+  static bool reads(const DownRecord& down) {
+    const auto operation = static_cast<Operation>(down.operation);
+    return operation == Operation::kLoad || operation == Operation::kVerify;
   }
 
   // A transfer is all loads or all stores; which, only its sender knows.
@@ -385,7 +391,7 @@ int32_t KvEngine::submit(const DownRecord* records, int32_t count) {
       if (!state.command(records[accepted])) break;
       continue;
     }
-    const bool loads = State::isLoad(records[accepted]);
+    const bool loads = State::reads(records[accepted]);
     uint32_t& outstanding = loads ? state.loadsOutstanding : state.storesOutstanding;
     if (outstanding == state.record.blocksInFlightMax) break;
     Lane& lane = loads ? static_cast<Lane&>(state.load) : state.store;

@@ -61,6 +61,22 @@ TEST(LoadLaneTest, differingBytesAreCorruptAndNeverReachTheDevice) {
   EXPECT_EQ(test.copier->starts, 0);
 }
 
+TEST(LoadLaneTest, aBlockThatIsToBeVerifiedIsReadAndComparedAndNotCopied) {
+  LoadTest test;
+  ASSERT_TRUE(test.lane->open().ok());
+  DownRecord record = test.stored(5, 0x55);
+  record.operation = static_cast<uint16_t>(Operation::kVerify);
+  test.submit(record);
+  EXPECT_EQ(outcomeOf(test.endings(1)[0]), Outcome::kDone);
+  test.disk[test.slotOffset(5) + 4000] ^= 1;
+  test.submit(record);
+  const UpRecord up = test.endings(1)[0];
+  EXPECT_EQ(outcomeOf(up), Outcome::kCorrupt);
+  EXPECT_EQ(up.kind, kEnded | kQuiet | kMedium);
+  EXPECT_EQ(test.copier->starts, 0);
+  EXPECT_EQ(test.block(5)[0], 0);
+}
+
 // Shows: F12, case23
 TEST(LoadLaneTest, shortReadIsResumedFromTheLastAlignedByte) {
   LoadTest test;

@@ -44,6 +44,14 @@ TEST(BlockTransferTest, everyPairOfStateAndEventIsKnownOrAnEngineFault) {
   }
 }
 
+TEST(BlockTransferTest, aBlockThatIsVerifiedIsOverOnceItIsRead) {
+  EXPECT_EQ(nextState(Operation::kVerify, State::kQueued, Event::kStarted), State::kReading);
+  EXPECT_EQ(nextState(Operation::kVerify, State::kReading, Event::kMovedWhole), State::kDone);
+  EXPECT_EQ(nextState(Operation::kVerify, State::kReading, Event::kAbandoned), State::kAbandoned);
+  EXPECT_DEATH((void)nextState(Operation::kVerify, State::kCopying, Event::kCopied), "known");
+  EXPECT_DEATH((void)nextState(Operation::kVerify, State::kWriting, Event::kMovedWhole), "known");
+}
+
 // A load of 10,496 bytes at alignment 512: 10,752 bytes move.
 BlockTransfer loadOf10496() {
   BlockTransfer transfer;

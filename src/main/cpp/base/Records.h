@@ -9,7 +9,7 @@
 
 namespace spillway {
 
-constexpr uint32_t kRecordVersion = 4;
+constexpr uint32_t kRecordVersion = 5;
 
 enum class Operation : uint16_t {
   kStore = 1,
@@ -22,6 +22,9 @@ enum class Operation : uint16_t {
   // Drain ends those of them that have not started, lets the others finish, and has the stores
   // among these say when their device block is copied.
   kDrain = 5,
+  // A block is read and its checksum compared, in the lane of the loads; no device block takes
+  // part.
+  kVerify = 6,
 };
 
 // Down: one block to move, or a word about blocks on their way. `deadlineNanos` counts from here

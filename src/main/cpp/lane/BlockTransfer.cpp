@@ -17,6 +17,7 @@ namespace {
 
 TransferState nextState(Operation operation, TransferState state, TransferEvent event) {
   const bool probe = operation == Operation::kProbe;
+  const bool verify = operation == Operation::kVerify;
   const bool over = state == TransferState::kDone || state == TransferState::kFaulted;
   if (event == TransferEvent::kFailed && !over) return TransferState::kFaulted;
   const bool abandons = event == TransferEvent::kAbandoned;
@@ -28,15 +29,15 @@ TransferState nextState(Operation operation, TransferState state, TransferEvent 
       return operation == Operation::kStore ? TransferState::kCopying : TransferState::kReading;
     case TransferState::kCopying:
       if (abandons) return TransferState::kAbandoned;
-      if (event != TransferEvent::kCopied || probe) break;
+      if (event != TransferEvent::kCopied || probe || verify) break;
       return operation == Operation::kStore ? TransferState::kWriting : TransferState::kDone;
     case TransferState::kReading:
       if (abandons) return TransferState::kAbandoned;
       if (event != TransferEvent::kMovedWhole || operation == Operation::kStore) break;
-      return probe ? TransferState::kDone : TransferState::kCopying;
+      return probe || verify ? TransferState::kDone : TransferState::kCopying;
     case TransferState::kWriting:
       if (abandons) return TransferState::kAbandoned;
-      if (event != TransferEvent::kMovedWhole || operation == Operation::kLoad) break;
+      if (event != TransferEvent::kMovedWhole || operation == Operation::kLoad || verify) break;
       return probe ? TransferState::kReading : TransferState::kDone;
     case TransferState::kAbandoned:
     case TransferState::kDone:

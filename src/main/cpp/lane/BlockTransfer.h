@@ -12,6 +12,7 @@ namespace spillway {
 // store: QUEUED -> COPYING -> WRITING -> DONE | FAULTED
 // load:  QUEUED -> READING -> COPYING -> DONE | FAULTED
 // probe: QUEUED -> WRITING -> READING -> DONE | FAULTED
+// verify: QUEUED -> READING -> DONE | FAULTED
 // any that is not over -> ABANDONED -> FAULTED: cancelled or expired, and told so, while the kernel
 // or the device still held its memory; over once they have let go.
 enum class TransferState : uint8_t {

@@ -36,6 +36,7 @@ void LoadLane::verify(BlockTransfer& transfer) {
   if (abandoned) return letGo(transfer);
   if (!intact) return fault(transfer, Outcome::kCorrupt, Stage::kVerifying, 0);
   transfer.advance(TransferEvent::kMovedWhole);
+  if (transfer.isOver()) return end(transfer);  // it was to be verified, no more
   startCopy(transfer, CopyDirection::kToDevice);
 }
 

@@ -4,7 +4,8 @@
 
 namespace spillway {
 
-// Disk to device: a staging slot, the read, the checksum, and only if it matches the copy in.
+// Disk to device: a staging slot, the read, the checksum, and only if it matches the copy in. A
+// block that is only to be verified ends before the copy.
 class LoadLane final : public Lane {
  public:
   explicit LoadLane(LaneParts parts);

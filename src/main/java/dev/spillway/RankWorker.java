@@ -123,14 +123,15 @@ public final class RankWorker implements AutoCloseable {
       long epoch = body.getLong();
       engine.raiseEpoch(epoch);
       long plansMax = body.getLong();
-      long blocksMax = body.getLong();
+      long transfersMax = body.getLong();
       var lease = Duration.ofNanos(body.getLong());
-      if (blocksMax < 1
-          || blocksMax > Math.max(2, config.blocksInFlightMax())
-          || plansMax != TransferPlan.PLANS_A_TRANSFER * blocksMax) {
+      int room = TransferLedger.transfersMax(config.blocksInFlightMax());
+      if (transfersMax < 1
+          || transfersMax > room
+          || plansMax != TransferPlan.PLANS_A_TRANSFER * transfersMax) {
         throw new IOException(
-            "a scheduler with %d blocks in flight; at most the %d of this rank would be right"
-                .formatted(blocksMax, config.blocksInFlightMax()));
+            "a scheduler with %d transfers at a time; at most the %d of this rank would be right"
+                .formatted(transfersMax, room));
       }
       var served = new TransferWorker(engine, hello.rank(), (int) plansMax, records);
       try {

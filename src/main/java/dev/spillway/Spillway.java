@@ -1,6 +1,7 @@
 package dev.spillway;
 
 import dev.spillway.SpillwayStats.Restored;
+import dev.spillway.SpillwayStats.Scrubbed;
 import dev.spillway.SpillwayStats.StoredFile;
 import dev.spillway.block.BlockKey;
 import dev.spillway.block.BlockKeys;
@@ -121,6 +122,7 @@ public final class Spillway implements AutoCloseable {
             nanoClock,
             config.operationBound().toNanos(),
             config.givesWay(),
+            config.scrubBytesPerSecond(),
             config.orderedResults(),
             this::send);
     admission = config.admission();
@@ -720,6 +722,11 @@ public final class Spillway implements AutoCloseable {
         counters.probeFaults(),
         counters.storePauses(),
         counters.noRoom(),
+        new Scrubbed(
+            counters.scrub().blocks(),
+            counters.scrub().bytes(),
+            counters.scrub().bad(),
+            counters.scrub().rounds()),
         new Restored(
             restored.isOver(),
             restored.scanned(),
@@ -839,7 +846,7 @@ public final class Spillway implements AutoCloseable {
     if (forgotten > 0) {
       LOG.warn("{} leases were never closed; what they held is let go", forgotten);
     }
-    if (ledger.probeRetired() > 0) {
+    if (ledger.probeRetired() + ledger.scrub() > 0) {
       drive();
     }
     eraseForgotten();

@@ -8,6 +8,7 @@ import dev.spillway.engine.EngineOptions.Allocation;
 import dev.spillway.engine.EngineOptions.EngineKind;
 import dev.spillway.engine.EngineOptions.Keeping;
 import dev.spillway.engine.FaultSpec;
+import dev.spillway.ledger.TransferLedger;
 import dev.spillway.policy.AdmissionPolicy;
 import java.nio.channels.ByteChannel;
 import java.nio.charset.StandardCharsets;
@@ -109,6 +110,10 @@ public final class SpillwayConfig {
     return values.probeInterval;
   }
 
+  public long scrubBytesPerSecond() {
+    return values.scrubBytesPerSecond;
+  }
+
   public boolean orderedResults() {
     return values.orderedResults;
   }
@@ -163,7 +168,7 @@ public final class SpillwayConfig {
         values.directIo,
         values.alignment,
         values.allocation,
-        values.blocksInFlightMax,
+        values.blocksInFlightMax + TransferLedger.OWN_BLOCKS_MAX,
         values.lockWait.toNanos(),
         addresses,
         blocks,
@@ -211,6 +216,7 @@ public final class SpillwayConfig {
     private Duration probeInterval = Duration.ofSeconds(10);
     private FaultSpec faults = FaultSpec.NONE;
     private boolean workerThread;
+    private long scrubBytesPerSecond;
     private boolean orderedResults;
     private AdmissionPolicy admission = AdmissionPolicy.always();
     private boolean warmRestart = true;
@@ -433,6 +439,17 @@ public final class SpillwayConfig {
           "probeInterval is %s; zero to one day would be right",
           value);
       probeInterval = value;
+      return this;
+    }
+
+    /**
+     * Reads stored blocks that nobody asks for and compares their checksums, at most so many bytes
+     * a second on each rank and in the time of {@link Spillway#poll}: rot is found before a request
+     * meets it. A block that is bad is lost as by a load that fails. 0, the default, for none.
+     */
+    public Builder scrubBytesPerSecond(long value) {
+      check(value >= 0, "scrubBytesPerSecond is %d; 0 or more would be right", value);
+      scrubBytesPerSecond = value;
       return this;
     }
 

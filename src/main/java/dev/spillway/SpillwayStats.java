@@ -30,9 +30,10 @@ import java.util.Optional;
  * @param unknownEndings endings of no open transfer; must be 0
  * @param doubleEndings second endings of a block; must be 0
  * @param rankFaults disk faults by rank and cause: a block that two ranks fail counts twice
- * @param probeFaults those among them of trials of retired slots
+ * @param probeFaults those among them of trials of retired slots and of the scrub
  * @param storePauses times that stores were put off since the file system had no room
  * @param noRoom why stores pause, until one has succeeded again; empty while they go on
+ * @param scrubbed what was read and compared unasked
  * @param restored what was found again of earlier processes
  * @param mode how the engine works
  * @param engine counters of its lanes
@@ -60,9 +61,20 @@ public record SpillwayStats(
     long probeFaults,
     long storePauses,
     Optional<NoRoom> noRoom,
+    Scrubbed scrubbed,
     Restored restored,
     EngineMode mode,
     EngineStats engine) {
+
+  /**
+   * What the background scrub has seen.
+   *
+   * @param blocks that were read and are what was stored
+   * @param bytes payload of those, on one rank
+   * @param bad blocks that were not, or could not be read: they are found no more
+   * @param rounds in which all stored blocks had their turn
+   */
+  public record Scrubbed(long blocks, long bytes, long bad, long rounds) {}
 
   /**
    * What was found again of earlier processes, and what was not and why.

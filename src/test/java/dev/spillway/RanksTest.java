@@ -148,6 +148,26 @@ class RanksTest {
       Commands.run("kill", "-" + name, "" + process.pid());
     }
 
+    /** Stops every thread of it: on a busy machine that takes a moment. */
+    void stop() throws IOException, InterruptedException {
+      signal("STOP");
+      while (!isStopped()) {
+        Thread.sleep(1);
+      }
+    }
+
+    private boolean isStopped() throws IOException {
+      try (var tasks = Files.list(Path.of("/proc", "" + process.pid(), "task"))) {
+        for (var task : tasks.toList()) {
+          var stat = Files.readString(task.resolve("stat"));
+          if (stat.charAt(stat.lastIndexOf(')') + 2) != 'T') {
+            return false;
+          }
+        }
+      }
+      return true;
+    }
+
     @Override
     public void close() {
       signal("CONT");
@@ -208,7 +228,7 @@ class RanksTest {
     try (var other = new OtherRank("");
         var spillway = open(Duration.ofSeconds(30))) {
       store(spillway, 1, 4);
-      other.signal("STOP"); // it has neither answered nor gone
+      other.stop(); // it has neither answered nor gone
       var stored = spillway.store(keys(11, 4), 0, range(4, 4));
       spillway.poll(Duration.ofMillis(200));
       assertThat(stored).isNotDone();
@@ -238,7 +258,7 @@ class RanksTest {
     try (var other = new OtherRank("");
         var spillway = open(Duration.ofMillis(1500))) {
       store(spillway, 1, 4);
-      other.signal("STOP");
+      other.stop();
       var stored = spillway.store(7, 0, keys(11, 4), 0, range(4, 4), DeviceEvent.NOW);
       var result = spillway.await(stored);
       assertThat(result.faults()).hasSize(4);

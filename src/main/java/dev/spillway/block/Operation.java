@@ -8,6 +8,8 @@ public enum Operation {
   LOAD,
   /** A slot is written, read and compared in place; no device block takes part. */
   PROBE,
+  /** A block is read and its checksum compared; no device block takes part. */
+  VERIFY,
   /** The blocks of a transfer end now; those that kernel or device hold are quiet later. */
   CANCEL,
   /** Those of a transfer's blocks that have not started end; the others go on. */
@@ -19,11 +21,16 @@ public enum Operation {
   /** Slots that hold nothing: what they take up on disk goes back, before the plans behind. */
   PUNCH;
 
+  /** Whether what is stored is read, and so fails as a load does. */
+  public boolean reads() {
+    return this == LOAD || this == VERIFY;
+  }
+
   /** Whether it is a word about blocks that are on their way. */
   public boolean isCommand() {
     return switch (this) {
       case CANCEL, DRAIN, FORGET, TOUCH, PUNCH -> true;
-      case STORE, LOAD, PROBE -> false;
+      case STORE, LOAD, PROBE, VERIFY -> false;
     };
   }
 }

@@ -129,8 +129,8 @@ public final class NativeEngine implements TransferEngine {
 
   @Override
   public void add(long ticket, TransferPlan plan, int index, long seed, long checksum) {
-    long kind = kindOf(plan.operation());
-    int at = take(kind << KIND_SHIFT | ticket, (int) kind);
+    int kind = kindOf(plan.operation());
+    int at = take(markOf(plan.operation()) << KIND_SHIFT | ticket, kind);
     down.putShort(at + RecordLayout.DOWN_GROUP, (short) plan.group())
         .putInt(at + RecordLayout.DOWN_DEVICE_BLOCK, plan.deviceBlock(index))
         .putInt(at + RecordLayout.DOWN_SLOT, plan.slot(index))
@@ -170,15 +170,21 @@ public final class NativeEngine implements TransferEngine {
     down.putLong(at + RecordLayout.DOWN_CHECKSUM_SEED, mask & TICKET_MASK);
   }
 
-  /** As {@code base/Records.h} numbers what is asked for a block; also the mark in its ticket. */
-  private static long kindOf(Operation operation) {
+  /** As {@code base/Records.h} numbers what is asked for a block. */
+  private static int kindOf(Operation operation) {
     return switch (operation) {
       case STORE -> 1;
       case LOAD -> 2;
       case PROBE -> 3;
+      case VERIFY -> 6;
       case CANCEL, DRAIN, FORGET, TOUCH, PUNCH ->
           throw new IllegalArgumentException(operation + " is no block");
     };
+  }
+
+  /** In a ticket: what its ending is read as. */
+  private static long markOf(Operation operation) {
+    return operation.reads() ? kindOf(Operation.LOAD) : kindOf(operation);
   }
 
   private int take(long ticket, int operation) {
@@ -212,15 +218,6 @@ public final class NativeEngine implements TransferEngine {
     return rawTicket(index) & TICKET_MASK;
   }
 
-  private Operation operationOf(int index) {
-    return switch ((int) (rawTicket(index) >>> KIND_SHIFT)) {
-      case 1 -> Operation.STORE;
-      case 2 -> Operation.LOAD;
-      case 3 -> Operation.PROBE;
-      default -> throw new IllegalStateException("a ticket of no block: " + rawTicket(index));
-    };
-  }
-
   private long rawTicket(int index) {
     return up.getLong(index * RecordLayout.UP_BYTES + RecordLayout.UP_TICKET);
   }
@@ -228,7 +225,7 @@ public final class NativeEngine implements TransferEngine {
   @Override
   public BlockOutcome outcome(int index) {
     int code = up.getShort(index * RecordLayout.UP_BYTES + RecordLayout.UP_OUTCOME);
-    return operationOf(index) == Operation.LOAD
+    return rawTicket(index) >>> KIND_SHIFT == markOf(Operation.LOAD)
         ? BlockStatus.ofLoad(code)
         : BlockStatus.ofStore(code);
   }

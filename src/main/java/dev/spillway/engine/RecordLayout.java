@@ -8,7 +8,7 @@ import java.nio.ByteOrder;
  * two sides are compared when the library is loaded: JARs that do not belong together are refused.
  */
 final class RecordLayout {
-  static final int VERSION = 4;
+  static final int VERSION = 5;
 
   static final int DOWN_BYTES = 64;
   static final int DOWN_TICKET = 0;

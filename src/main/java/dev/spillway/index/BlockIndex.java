@@ -123,6 +123,16 @@ public final class BlockIndex {
     return entry >= 0 && states[entry] == State.STORED ? entry : NONE;
   }
 
+  /** The first entry of a stored block from this one on, or -1. */
+  public int nextStored(int from) {
+    for (int entry = from; entry < states.length; entry++) {
+      if (states[entry] == State.STORED) {
+        return entry;
+      }
+    }
+    return NONE;
+  }
+
   /** The entry of a block that is stored or being stored, or -1. */
   public int findAny(int group, long high, long low) {
     return seek(group, high, low);

@@ -8,7 +8,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * The transfers that are over and whose results are to be completed: as they end, or, for callers
  * who ask for it, in the order in which they were begun, stores and loads each in a line of their
- * own. Trials of retired slots are nobody's and wait for nobody. Owned by the scheduler's thread.
+ * own. Trials of retired slots and the scrub are nobody's and wait for nobody. Owned by the
+ * scheduler's thread.
  */
 final class CompletionLine {
   private final boolean ordered;

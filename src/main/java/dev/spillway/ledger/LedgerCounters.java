@@ -10,9 +10,10 @@ import java.util.Optional;
  *
  * @param outcomes blocks by how they ended
  * @param rankFaults disk faults by rank: a block that two ranks fail counts twice
- * @param probeFaults those among them of trials of retired slots
+ * @param probeFaults those among them of trials of retired slots and of the scrub
  * @param storePauses times that stores were put off because the file system had no room
  * @param noRoom why stores pause, until one has succeeded again; empty while they go on
+ * @param scrub what was read and compared unasked
  * @param storedBytes payload bytes stored
  * @param loadedBytes payload bytes loaded
  * @param unknownEndings endings of no transfer that is open: counted and dropped
@@ -24,6 +25,7 @@ public record LedgerCounters(
     long probeFaults,
     long storePauses,
     Optional<NoRoom> noRoom,
+    Scrub.Counters scrub,
     long storedBytes,
     long loadedBytes,
     long unknownEndings,

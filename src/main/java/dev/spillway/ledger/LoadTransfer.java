@@ -10,9 +10,13 @@ import dev.spillway.rank.RankAggregator;
  * A load: an entry that a rank could not give back is invalidated with the first report of it,
  * before the caller hears, so that a retry of the same look-up cannot hit it.
  */
-final class LoadTransfer extends Transfer {
+class LoadTransfer extends Transfer {
   LoadTransfer(BlockIndex index, int rankCount) {
-    super(Operation.LOAD, index, rankCount);
+    this(Operation.LOAD, index, rankCount);
+  }
+
+  LoadTransfer(Operation operation, BlockIndex index, int rankCount) {
+    super(operation, index, rankCount);
   }
 
   /**
@@ -24,12 +28,12 @@ final class LoadTransfer extends Transfer {
   }
 
   @Override
-  BlockFault told(int entry, BlockFault fault) {
+  final BlockFault told(int entry, BlockFault fault) {
     return isStale(entry, fault.outcome()) ? fault.as(BlockOutcome.REJECTED) : fault;
   }
 
   @Override
-  void onFault(int entry, BlockOutcome outcome, long blamingRanks) {
+  final void onFault(int entry, BlockOutcome outcome, long blamingRanks) {
     if (isStale(entry, outcome)) {
       index.stale(entry);
       return;
@@ -46,7 +50,7 @@ final class LoadTransfer extends Transfer {
   }
 
   @Override
-  void settle(int entry, BlockOutcome outcome) {
+  final void settle(int entry, BlockOutcome outcome) {
     if (outcome == BlockOutcome.LOADED) {
       index.verified(entry);
     }

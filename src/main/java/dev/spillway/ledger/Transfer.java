@@ -178,6 +178,14 @@ abstract class Transfer {
     planned++;
   }
 
+  /** A block is read and compared on every rank. */
+  final void planVerify(int entry, long seed) {
+    entries[0] = entry;
+    plan.add(0, index.slot(entry), index.generation(entry), seed, 0);
+    ranks.expect(0);
+    planned++;
+  }
+
   final void addPresent(int position) {
     if (present == null) {
       present = new BitSet();

@@ -40,6 +40,9 @@ public final class TransferLedger {
   private static final int ERASES_MAX = 16;
   private static final int USES_MAX = 1 << 16;
 
+  /** Blocks in flight that no caller has asked for, for which engines have room besides. */
+  public static final int OWN_BLOCKS_MAX = PROBES_MAX + ERASES_MAX + Scrub.IN_FLIGHT_MAX;
+
   /** The request of transfers that belong to none. */
   public static final long NO_REQUEST = 0;
 
@@ -67,6 +70,7 @@ public final class TransferLedger {
   private long voidedUpTo; // the generation up to which nothing counts
   private int probesOpen;
   private int erasesOpen;
+  private final Scrub scrub;
   private final Map<Integer, List<Forgetting>> erasing = new HashMap<>();
   private final ArrayDeque<Forgetting> forgotten = new ArrayDeque<>();
   private final StorePause pause;
@@ -77,6 +81,7 @@ public final class TransferLedger {
   private final int[][] storing; // stores in flight, by group and device block
 
   private int blocksInFlight;
+  private int ownInFlight; // those of them that no caller has asked for
   private final OutcomeCounts outcomes = new OutcomeCounts();
   private final OutcomeCounts rankFaults = new OutcomeCounts();
   private long probeFaults;
@@ -90,6 +95,8 @@ public final class TransferLedger {
    * @param operationNanos how long a block may take on a rank; 0 for no bound
    * @param givesWay whether stored blocks give way to a store where a disk is full, which helps
    *     where the block files are sparse
+   * @param scrubBytesPerSecond of stored blocks that are read and compared on each rank, at most; 0
+   *     for none
    * @param ordered whether results are completed in the order of the calls
    * @param send takes a plan to some ranks, bit by bit
    */
@@ -102,6 +109,7 @@ public final class TransferLedger {
       LongSupplier nanoClock,
       long operationNanos,
       boolean givesWay,
+      long scrubBytesPerSecond,
       boolean ordered,
       BiConsumer<Long, TransferPlan> send) {
     this.index = index;
@@ -113,6 +121,7 @@ public final class TransferLedger {
     this.operationNanos = operationNanos;
     this.givesWay = givesWay;
     pause = new StorePause(nanoClock);
+    scrub = new Scrub(index, scrubBytesPerSecond);
     completed = new CompletionLine(ordered);
     allRanks = rankCount == RankAggregator.RANKS_MAX ? -1L : (1L << rankCount) - 1;
     int places = transfersMax(blocksInFlightMax);
@@ -135,7 +144,7 @@ public final class TransferLedger {
 
   /** Transfers that can be open at a time, each with at least one block in flight. */
   public static int transfersMax(int blocksInFlightMax) {
-    return Math.min(1 << TransferPlan.PLACE_BITS, Math.max(2, blocksInFlightMax));
+    return Math.min(1 << TransferPlan.PLACE_BITS, blocksInFlightMax + OWN_BLOCKS_MAX);
   }
 
   // Down.
@@ -258,7 +267,7 @@ public final class TransferLedger {
 
   private boolean canStart(Transfer transfer) {
     boolean hasPlace = transfer.id() != Transfer.NO_ID || freePlaceCount > 0;
-    return hasPlace && blocksInFlight < blocksInFlightMax && lostRanks == 0;
+    return hasPlace && blocksInFlight - ownInFlight < blocksInFlightMax && lostRanks == 0;
   }
 
   /** A transfer takes a place among the open ones with its first block on the way. */
@@ -293,6 +302,15 @@ public final class TransferLedger {
       send.accept(allRanks, transfer.plan);
     }
     return future;
+  }
+
+  /** What no caller waits for takes no room from callers. */
+  private void launchOwn(Transfer transfer, long ranks) {
+    open(transfer);
+    blocksInFlight += transfer.planned();
+    ownInFlight += transfer.planned();
+    transfer.awaitRanks();
+    send.accept(ranks, transfer.plan);
   }
 
   /** Everything that decides a block's bytes, and where and when they were written, as 64 bits. */
@@ -402,6 +420,7 @@ public final class TransferLedger {
 
   private void onBlockQuiet(Transfer transfer) {
     blocksInFlight--;
+    ownInFlight -= transfer.isOurOwn() ? 1 : 0;
     // Where the result is out already, this was the last that was waited for.
     if (transfer.isQuiet() && transfer.state() == Transfer.State.COMPLETED) {
       quieted.add(transfer.quietFuture());
@@ -463,10 +482,7 @@ public final class TransferLedger {
       if (punch.size() > 0) {
         send.accept(allRanks, punch);
       }
-      open(again);
-      blocksInFlight += again.planned();
-      again.awaitRanks();
-      send.accept(1L << rank, again.plan);
+      launchOwn(again, 1L << rank);
     }
   }
 
@@ -581,10 +597,7 @@ public final class TransferLedger {
   /** Sends a trial for retired slots whose time has come; a few at a time, behind all stores. */
   public int probeRetired() {
     int sent = 0;
-    while (lostRanks == 0
-        && probesOpen < PROBES_MAX
-        && freePlaceCount > 1
-        && blocksInFlight < blocksInFlightMax) {
+    while (lostRanks == 0 && probesOpen < PROBES_MAX && freePlaceCount > 1) {
       var slot = index.nextToProbe(nanoClock.getAsLong());
       if (slot == null) {
         break;
@@ -593,11 +606,30 @@ public final class TransferLedger {
       probesOpen++;
       var probe = new ProbeTransfer(index, rankCount, slot, nanoClock);
       begin(probe, NO_REQUEST, slot.group(), 1, DeviceEvent.NOW);
-      open(probe);
       probe.planProbe(slot.slot(), slot.ranks(), ++opened * 0x9e3779b97f4a7c15L);
-      blocksInFlight++;
-      probe.awaitRanks();
-      send.accept(slot.ranks(), probe.plan);
+      launchOwn(probe, slot.ranks());
+    }
+    return sent;
+  }
+
+  /** Sends stored blocks whose turn it is to be read and compared; a few at a time. */
+  public int scrub() {
+    int sent = 0;
+    while (lostRanks == 0 && freePlaceCount > 1) {
+      long now = nanoClock.getAsLong();
+      int entry = scrub.next(now);
+      if (entry < 0) {
+        break;
+      }
+      sent++;
+      index.hold(entry);
+      int group = index.group(entry);
+      var look = new ScrubTransfer(index, rankCount);
+      begin(look, NO_REQUEST, group, 1, DeviceEvent.NOW);
+      long seed = seed(index.high(entry), index.low(entry), group, index.generation(entry));
+      look.planVerify(entry, seed);
+      scrub.begin(look.blockBytes(), now);
+      launchOwn(look, allRanks);
     }
     return sent;
   }
@@ -628,10 +660,7 @@ public final class TransferLedger {
   /** Overwrites slots whose blocks were forgotten and which nothing holds; a few at a time. */
   public int eraseForgotten() {
     int sent = 0;
-    while (lostRanks == 0
-        && erasesOpen < ERASES_MAX
-        && freePlaceCount > 1
-        && blocksInFlight < blocksInFlightMax) {
+    while (lostRanks == 0 && erasesOpen < ERASES_MAX && freePlaceCount > 1) {
       int entry = index.nextToErase();
       if (entry < 0) {
         break;
@@ -640,11 +669,8 @@ public final class TransferLedger {
       erasesOpen++;
       var erase = new EraseTransfer(index, rankCount, entry, this::onErased);
       begin(erase, NO_REQUEST, index.group(entry), 1, DeviceEvent.NOW);
-      open(erase);
       erase.planProbe(index.slot(entry), allRanks, ++opened * 0x9e3779b97f4a7c15L);
-      blocksInFlight++;
-      erase.awaitRanks();
-      send.accept(allRanks, erase.plan);
+      launchOwn(erase, allRanks);
     }
     return sent;
   }
@@ -754,6 +780,9 @@ public final class TransferLedger {
     }
     if (transfer instanceof ProbeTransfer) {
       probesOpen--;
+    } else if (transfer instanceof ScrubTransfer look) {
+      scrub.end(look.outcome(), look.blockBytes());
+      return;
     }
     if (transfer instanceof StoreTransfer store && idleStores.size() < open.length) {
       idleStores.push(store);
@@ -787,6 +816,7 @@ public final class TransferLedger {
       }
     }
     blocksInFlight = 0;
+    ownInFlight = 0;
     finish(); // whose results get the futures of the quiet that is yet to come
     unquiet.forEach(transfer -> fences.add(transfer.quietFuture()));
     for (var future : fences) {
@@ -804,9 +834,12 @@ public final class TransferLedger {
     return lostRanks != 0 || outcomes.get(BlockOutcome.ENGINE_FAILED) > 0;
   }
 
-  /** Whether nothing of a caller's is under way; trials of retired slots are nobody's. */
+  /**
+   * Whether nothing of a caller's is under way; trials of retired slots and the scrub are nobody's.
+   */
   public boolean isIdle() {
-    return blocksInFlight <= probesOpen
+    return blocksInFlight == ownInFlight
+        && erasesOpen == 0
         && completed.isEmpty()
         && quieted.isEmpty()
         && forgotten.isEmpty();
@@ -823,6 +856,7 @@ public final class TransferLedger {
         probeFaults,
         pause.count(),
         pause.cause(),
+        scrub.counters(),
         storedBytes,
         loadedBytes,
         unknownEndings,

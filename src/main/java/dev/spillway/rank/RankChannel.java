@@ -21,7 +21,7 @@ import java.nio.charset.StandardCharsets;
  */
 public final class RankChannel implements AutoCloseable {
   /** Raised with every change of a frame; both ends must have the same. */
-  private static final int VERSION = 3;
+  private static final int VERSION = 4;
 
   private static final int MAGIC = 0x5350_574c;
   private static final int HEAD_BYTES = 2 * Integer.BYTES;

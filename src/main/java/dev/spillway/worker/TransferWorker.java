@@ -277,10 +277,10 @@ public final class TransferWorker implements AutoCloseable {
     long ticket = plan.transferId() << TransferPlan.INDEX_BITS | i;
     int group = plan.group();
     int slot = plan.slot(i);
-    boolean load = plan.operation() == Operation.LOAD;
-    assert !load || slots.holds(group, slot, plan.generation(i))
+    boolean reads = plan.operation().reads();
+    assert !reads || slots.holds(group, slot, plan.generation(i))
         : "slot " + slot + " of group " + group + " holds another generation";
-    long checksum = load ? slots.checksum(group, slot) : 0;
+    long checksum = reads ? slots.checksum(group, slot) : 0;
     engine.add(ticket, plan, i, seedOf(plan.seed(i), rank), checksum);
   }
 
@@ -349,7 +349,7 @@ public final class TransferWorker implements AutoCloseable {
       if (writer != null) {
         writer.erase(slots, group, slot);
       }
-    } else if (plan.operation() == Operation.LOAD && writer != null && outcome.invalidatesEntry()) {
+    } else if (plan.operation().reads() && writer != null && outcome.invalidatesEntry()) {
       writer.erase(slots, group, slot);
     }
   }

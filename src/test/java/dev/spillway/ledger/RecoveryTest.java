@@ -41,6 +41,7 @@ class RecoveryTest {
           () -> nanos,
           0,
           false,
+          0,
           false,
           (ranks, plan) -> {
             if (plan.operation().isCommand()) {

@@ -51,6 +51,7 @@ class SecondTryTest {
           () -> nanos,
           0,
           true,
+          0,
           false,
           (ranks, plan) -> sent.add(new Sent(ranks, plan)));
 

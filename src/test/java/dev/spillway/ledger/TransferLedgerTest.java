@@ -38,6 +38,7 @@ class TransferLedgerTest {
           () -> nanos,
           0,
           false,
+          0,
           false,
           this::send);
 

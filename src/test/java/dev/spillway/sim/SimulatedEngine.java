@@ -104,7 +104,7 @@ final class SimulatedEngine implements TransferEngine {
     }
     switch (block.operation) {
       case STORE -> advanceStore(block, fault);
-      case LOAD -> advanceLoad(block, fault);
+      case LOAD, VERIFY -> advanceLoad(block, fault);
       case PROBE -> over(block, fault ? BlockOutcome.CORRUPT : BlockOutcome.STORED, 0);
       case CANCEL, DRAIN, FORGET, TOUCH, PUNCH -> throw new AssertionError("no block");
     }
@@ -154,7 +154,9 @@ final class SimulatedEngine implements TransferEngine {
       }
       return;
     }
-    device[block.group][block.device] = block.word;
+    if (block.operation == Operation.LOAD) {
+      device[block.group][block.device] = block.word;
+    }
     over(block, BlockOutcome.LOADED, 0);
   }
 

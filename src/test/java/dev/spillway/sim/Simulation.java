@@ -126,6 +126,7 @@ final class Simulation {
             .operationBound(Duration.ZERO)
             .probeInterval(Duration.ofNanos(50))
             .orderedResults(ordered)
+            .scrubBytesPerSecond(random.nextInt(3) == 0 ? 1L << 42 : 0)
             .allocation(random.nextInt(4) == 0 ? Allocation.PREALLOCATE : Allocation.SPARSE)
             .build();
     spillway = SimulatedRank.open(config, ranks, () -> nanos);

@@ -1,0 +1,81 @@
+package dev.spillway.ledger;
+
+import dev.spillway.block.BlockOutcome;
+import dev.spillway.index.BlockIndex;
+
+/**
+ * The round of the stored blocks that are read and compared though nobody asks for them: which is
+ * next, and when. It keeps to a rate, and of what it did not get to read in time it makes up for no
+ * more than may be in flight. Owned by the scheduler's thread.
+ */
+final class Scrub {
+  static final int IN_FLIGHT_MAX = 4;
+  private static final double NANOS_A_SECOND = 1e9;
+
+  private final BlockIndex index;
+  private final long bytesPerSecond;
+  private int next;
+  private long dueAt;
+  private boolean begun;
+  private int open;
+  private long blocks;
+  private long bytes;
+  private long bad;
+  private long rounds;
+
+  /**
+   * @param bytesPerSecond at most, on each rank; 0 for no scrub
+   */
+  Scrub(BlockIndex index, long bytesPerSecond) {
+    this.index = index;
+    this.bytesPerSecond = bytesPerSecond;
+  }
+
+  /** The entry that is to be read now, or -1. */
+  int next(long now) {
+    if (bytesPerSecond == 0 || open >= IN_FLIGHT_MAX || (begun && now - dueAt < 0)) {
+      return -1;
+    }
+    int entry = index.nextStored(next);
+    if (entry < 0 && next > 0) {
+      rounds++;
+      next = 0;
+      entry = index.nextStored(0);
+    }
+    if (entry >= 0) {
+      next = entry + 1;
+    }
+    return entry;
+  }
+
+  /** A block is on its way. */
+  void begin(int blockBytes, long now) {
+    open++;
+    long nanos = Math.max(1, (long) (blockBytes * NANOS_A_SECOND / bytesPerSecond));
+    long from = begun ? Math.max(dueAt, now - IN_FLIGHT_MAX * nanos) : now;
+    begun = true;
+    dueAt = from + nanos;
+  }
+
+  /** No rank is at it any more. */
+  void end(BlockOutcome outcome, int blockBytes) {
+    open--;
+    if (outcome == BlockOutcome.LOADED) {
+      blocks++;
+      bytes += blockBytes;
+    } else if (outcome.invalidatesEntry() || outcome == BlockOutcome.REJECTED) {
+      bad++; // the latter where it was restored, and its record was wrong
+    }
+  }
+
+  int open() {
+    return open;
+  }
+
+  Counters counters() {
+    return new Counters(blocks, bytes, bad, rounds);
+  }
+
+  /** As {@code SpillwayStats.Scrubbed} tells them. */
+  public record Counters(long blocks, long bytes, long bad, long rounds) {}
+}

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -414,6 +415,56 @@ TEST(BlockFileTest, theCapacityMayChangeBetweenOpens) {
   EXPECT_EQ(std::filesystem::file_size(smaller.path()), smaller.fileBytes());
 }
 
+// Blocks of 16 and 64 tokens: four slots of the one and one of the other in each band.
+TEST(BlockFileTest, aSlotLiesWhereItLiesAtEveryCapacity) {
+  TemporaryDirectory directory;
+  FileOptions options = fileOptions(directory.path());
+  options.groups = {{8192, 16}, {20000, 64}};
+  constexpr uint64_t kBandBytes = 4 * 8192 + 20480;
+  for (const uint64_t bands : {10, 3, 20}) {
+    options.capacityBytes = bands * kBandBytes;
+    BlockFile file(options);
+    EXPECT_EQ(file.regions()[0].slotCount, 4 * bands);
+    EXPECT_EQ(file.regions()[1].slotCount, bands);
+    EXPECT_EQ(file.fileBytes(), 65536 + bands * kBandBytes);
+    EXPECT_EQ(file.offsetOf(GroupIndex{0}, DiskSlot{9}), 65536 + 2 * kBandBytes + 8192);
+    EXPECT_EQ(file.offsetOf(GroupIndex{1}, DiskSlot{2}), 65536 + 2 * kBandBytes + 4 * 8192);
+  }
+}
+
+TEST(BlockFileTest, noTwoSlotsShareAByteAndNoneIsWasted) {
+  TemporaryDirectory directory;
+  FileOptions options = fileOptions(directory.path());
+  options.groups = {{4224, 528}, {12288, 784}, {4096, 1056}};
+  options.capacityBytes = 2 << 20;
+  BlockFile file(options);
+  std::map<uint64_t, uint64_t> slots;  // from their offset to their end
+  for (uint32_t group = 0; group < 3; group++) {
+    for (uint32_t slot = 0; slot < file.regions()[group].slotCount; slot++) {
+      const uint64_t at = file.offsetOf(GroupIndex{group}, DiskSlot{slot});
+      EXPECT_TRUE(slots.emplace(at, at + file.regions()[group].slotBytes).second);
+    }
+  }
+  uint64_t end = 65536;
+  for (const auto& [from, to] : slots) {
+    EXPECT_EQ(from, end);
+    end = to;
+  }
+  EXPECT_EQ(end, file.fileBytes());
+}
+
+TEST(BlockFileTest, aBandCoversTheSameTokensOfEveryGroup) {
+  EXPECT_EQ(bandSlots({16}), (std::vector<uint32_t>{1}));
+  EXPECT_EQ(bandSlots({64, 16}), (std::vector<uint32_t>{1, 4}));
+  EXPECT_EQ(bandSlots({528, 784}), (std::vector<uint32_t>{3, 2}));
+  EXPECT_EQ(bandSlots({1000, 1001}), (std::vector<uint32_t>{1, 1}));
+  for (uint32_t tokens = 1; tokens < 3000; tokens += 7) {
+    const auto slots = bandSlots({16, tokens});
+    const double ratio = 16.0 * slots[0] / (static_cast<double>(tokens) * slots[1]);
+    EXPECT_NEAR(ratio, 1, 0.041) << tokens;
+  }
+}
+
 TEST(BlockFileTest, aSlotOutsideItsRegionIsAnEngineFault) {
   TemporaryDirectory directory;
   BlockFile file(fileOptions(directory.path(), 8192, 4));
@@ -434,7 +485,8 @@ TEST(SuperblockTest, aNewerFormatIsRefusedBySayingSo) {
   found.version = kFormatVersion + 1;
   const auto text = difference(found, Superblock{});
   ASSERT_TRUE(text.has_value());
-  EXPECT_EQ(*text, "format version is 3 in the file and 2 here");
+  EXPECT_EQ(*text, "format version is " + std::to_string(kFormatVersion + 1) + " in the file and " +
+                       std::to_string(kFormatVersion) + " here");
 }
 
 }  // namespace

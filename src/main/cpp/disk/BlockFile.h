@@ -23,6 +23,9 @@ struct FileCalls {
 };
 const FileCalls& realFileCalls();
 
+// Slots of each group in a band, so that they cover about the same tokens.
+std::vector<uint32_t> bandSlots(const std::vector<uint32_t>& blockTokens);
+
 // Reserves space for a file that is there; 0, or the error. For what lies beside a block file.
 int reserveFile(const std::string& path, uint64_t bytes);
 
@@ -51,17 +54,21 @@ struct FileOptions {
   std::vector<GroupShape> groups;
 };
 
+// The slots of one group: `bandSlots` in each band of the file, the first at `offset`.
 struct Region {
   uint64_t offset = 0;
   uint64_t slotCount = 0;
+  uint32_t bandSlots = 0;
   uint32_t slotBytes = 0;  // the payload rounded up to the alignment: what one transfer moves
   uint32_t payloadBytes = 0;
 };
 
-// The slots of one rank in one directory: one preallocated file, 0600, locked by one owner, with a
-// region of equal slots for each KV group. Knows nothing of what the slots hold. The constructor
-// checks everything that can be checked beforehand and throws OpenError; afterwards the object is
-// immutable and may be read by any thread.
+// The slots of one rank in one directory: one preallocated file, 0600, locked by one owner, with
+// equal slots for each KV group. A band holds a few slots of every group, in the proportion in
+// which they cover the same tokens, and the file is one band after the other: so a slot lies where
+// it lies at every capacity, and a file that grows or shrinks keeps what fits. Knows nothing of
+// what the slots hold. The constructor checks everything that can be checked beforehand and throws
+// OpenError; afterwards the object is immutable and may be read by any thread.
 class BlockFile {
  public:
   explicit BlockFile(const FileOptions& options, const FileCalls& calls = realFileCalls());
@@ -102,6 +109,7 @@ class BlockFile {
   bool isAtItsPath() const;
   void chooseAlignment(const FileOptions& options, const FileCalls& calls);
   void layOut(const FileOptions& options);
+  void shapeBand(const FileOptions& options);
   Superblock wanted(const FileOptions& options) const;
   void adopt(const FileOptions& options);
   bool headerIsBlank() const;
@@ -128,6 +136,7 @@ class BlockFile {
   uint32_t alignment_ = 1;
   uint64_t headerBytes_ = 0;
   uint64_t fileBytes_ = 0;
+  uint64_t bandBytes_ = 0;
   uint64_t epoch_ = 0;
   uint64_t identity_ = 0;
   Superblock superblock_{};

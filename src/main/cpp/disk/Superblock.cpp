@@ -43,6 +43,8 @@ std::optional<std::string> regionDifference(uint32_t group, const RegionRecord& 
     return text;
   if (auto text = numberDifference(prefix + "block tokens", found.blockTokens, wanted.blockTokens))
     return text;
+  if (auto text = numberDifference(prefix + "slots a band", found.bandSlots, wanted.bandSlots))
+    return text;
   return numberDifference(prefix + "slot bytes", found.slotBytes, wanted.slotBytes);
 }
 

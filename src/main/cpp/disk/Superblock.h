@@ -7,19 +7,19 @@
 
 namespace spillway {
 
-constexpr uint32_t kFormatVersion = 2;
+constexpr uint32_t kFormatVersion = 3;
 constexpr uint32_t kGroupsMax = 16;
 constexpr uint32_t kNameSpaceBytesMax = 255;
 constexpr uint64_t kSuperblockBytes = 4096;
 
-// Slots of one KV group within the file.
+// Slots of one KV group within the file: `bandSlots` of them, from `offset` on, in each band.
 struct RegionRecord {
   uint64_t offset;
   uint64_t slotCount;
   uint32_t slotBytes;
   uint32_t payloadBytes;
   uint32_t blockTokens;
-  uint32_t reserved;
+  uint32_t bandSlots;
 };
 static_assert(sizeof(RegionRecord) == 32);
 

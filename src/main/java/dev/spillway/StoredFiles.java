@@ -22,6 +22,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -31,7 +32,7 @@ import org.jspecify.annotations.Nullable;
 final class StoredFiles {
   private static final int SUPERBLOCK_BYTES = 4096;
   private static final long MAGIC = 0x5941574c4c495053L; // "SPILLWAY" as bytes
-  private static final int VERSION = 2;
+  private static final int VERSION = 3;
   private static final int GROUPS_MAX = 16;
   private static final int NAME_BYTES = 256;
   private static final int AT_VERSION = 8;
@@ -116,8 +117,17 @@ final class StoredFiles {
     }
   }
 
-  /** A group's slots in the file. */
-  private record Region(long offset, long slotCount, int slotBytes, int payloadBytes, int tokens) {}
+  /** A group's slots in the file: so many in each band, the first at an offset. */
+  private record Region(
+      long offset, long slotCount, int slotBytes, int payloadBytes, int tokens, int bandSlots) {
+    long bandBytes() {
+      return (long) bandSlots * slotBytes;
+    }
+
+    long offsetOf(int slot, long bandBytes) {
+      return offset + slot / bandSlots * bandBytes + (long) (slot % bandSlots) * slotBytes;
+    }
+  }
 
   private static Region region(ByteBuffer superblock, int group) {
     int at = AT_REGIONS + group * REGION_BYTES;
@@ -126,7 +136,8 @@ final class StoredFiles {
         superblock.getLong(at + 8),
         superblock.getInt(at + 16),
         superblock.getInt(at + 20),
-        superblock.getInt(at + 24));
+        superblock.getInt(at + 24),
+        superblock.getInt(at + 28));
   }
 
   private static ByteBuffer superblockOf(Path path, FileChannel file, NativeMemory memory)
@@ -235,6 +246,7 @@ final class StoredFiles {
     private final NativeMemory memory;
     private final long bytesPerSecond;
     private final long begunAt = System.nanoTime();
+    private final long bandBytes;
     private long bytes;
     long good;
     long bad;
@@ -245,6 +257,10 @@ final class StoredFiles {
       this.superblock = superblock;
       this.memory = memory;
       this.bytesPerSecond = bytesPerSecond;
+      bandBytes =
+          IntStream.range(0, superblock.getInt(AT_GROUP_COUNT))
+              .mapToLong(group -> region(superblock, group).bandBytes())
+              .sum();
     }
 
     void read(RestoredBlocks run) {
@@ -252,7 +268,7 @@ final class StoredFiles {
       int rank = superblock.getInt(AT_RANK);
       for (int i = 0; i < run.size(); i++) {
         long seed = TransferLedger.seed(run.high(i), run.low(i), run.group(), run.generation(i));
-        long at = region.offset() + (long) run.slot(i) * region.slotBytes();
+        long at = region.offsetOf(run.slot(i), bandBytes);
         var why = compare(region, at, TransferWorker.seedOf(seed, rank), run.checksum(i));
         good += why.isEmpty() ? 1 : 0;
         bad += why.isEmpty() ? 0 : 1;

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.spillway.block.BlockOutcome;
+import dev.spillway.block.DeviceEvent;
 import dev.spillway.block.KvLayout;
 import dev.spillway.block.KvLayout.Attention;
 import dev.spillway.block.KvLayout.Group;
@@ -487,14 +488,52 @@ class WarmRestartTest {
     UnaryOperator<SpillwayConfig.Builder> options = builder -> builder.capacityBytes(2 << 20);
     try (var test = new SpillwayFixture(directory, layout, 16, options)) {
       test.spillway.await(test.spillway.store(keys(1, 8), 0, range(0, 8)));
-      test.spillway.await(
-          test.spillway.store(
-              1, 1, keys(1, 2), 0, range(0, 2), dev.spillway.block.DeviceEvent.NOW));
+      test.spillway.await(test.spillway.store(1, 1, keys(1, 2), 0, range(0, 2), DeviceEvent.NOW));
     }
     try (var test = new SpillwayFixture(directory, layout, 16, options)) {
       assertThat(test.spillway.stats().restored().blocks()).isEqualTo(10);
       try (var lease = test.spillway.lookup(List.of(keys(1, 8), keys(1, 2)), 0, 128)) {
         assertThat(lease.tokens()).isEqualTo(128);
+      }
+    }
+  }
+
+  /** Another capacity keeps what fits of every group, smaller and then larger. */
+  @Test
+  void aResizedFileOfSeveralGroupsKeepsWhatFitsOfEach() {
+    var layout =
+        new KvLayout(
+            List.of(
+                new Group("full", 16, List.of(Piece.dense(8192)), Attention.FULL),
+                new Group("state", 64, List.of(Piece.dense(20000)), Attention.RECURRENT)));
+    long band = 4 * 8192 + 20480;
+    for (long bands : new long[] {16, 6, 40, 10}) {
+      try (var test =
+          new SpillwayFixture(
+              directory, layout, 16, builder -> builder.capacityBytes(bands * band))) {
+        if (bands == 16) {
+          for (int i = 0; i < 8; i++) {
+            test.fill(i, 1 + i);
+          }
+          test.spillway.await(test.spillway.store(keys(1, 8), 0, range(0, 8)));
+          test.spillway.await(
+              test.spillway.store(1, 1, keys(1, 2), 0, range(0, 2), DeviceEvent.NOW));
+          continue;
+        }
+        assertThat(test.spillway.stats().restored().blocks()).as("%d bands", bands).isEqualTo(10);
+        try (var lease = test.spillway.lookup(List.of(keys(1, 8), keys(1, 2)), 0, 128)) {
+          assertThat(lease.tokens()).isEqualTo(128);
+          var result =
+              test.spillway.await(
+                  test.spillway.load(
+                      7,
+                      lease,
+                      List.of(range(8, 8), range(8, lease.groups().get(1).size())),
+                      DeviceEvent.NOW,
+                      Duration.ZERO,
+                      LoadFailurePolicy.fail()));
+          assertThat(result.isWell()).as("%s", result.causes()).isTrue();
+        }
       }
     }
   }

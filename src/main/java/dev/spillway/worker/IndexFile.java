@@ -251,10 +251,6 @@ public final class IndexFile implements AutoCloseable {
     try (var target = create(fresh)) {
       writeWhole(target, wanted.bytes(), 0);
       for (int group = 0; group < wanted.slotCounts().size(); group++) {
-        if (!found.regionOffsets().get(group).equals(wanted.regionOffsets().get(group))) {
-          LOG.warn("{}: group {} lies elsewhere at this capacity; it begins empty", path, group);
-          continue;
-        }
         long slots = Math.min(found.slotCounts().get(group), wanted.slotCounts().get(group));
         copy(
             file.position(found.recordsOf(group)),

@@ -260,15 +260,13 @@ public final class RankWorker implements AutoCloseable {
 
   /** What comes over a channel is checked before it reaches native code. */
   private TransferPlan checked(TransferPlan plan) throws IOException {
-    if (plan.operation() == Operation.FORGET && plan.size() == 0) {
-      return plan; // it names a generation
-    }
     var counts = hello.slotCounts();
     long place = plan.transferId() & TransferPlan.PLACE_MASK;
     boolean right =
         plan.group() >= 0
             && plan.group() < counts.size()
-            && place < TransferLedger.transfersMax(config.blocksInFlightMax());
+            && place < TransferLedger.transfersMax(config.blocksInFlightMax())
+            && (plan.operation() != Operation.FORGET || plan.size() == 1);
     for (int i = 0; right && i < plan.size(); i++) {
       right = plan.slot(i) >= 0 && plan.slot(i) < counts.get(plan.group());
       right &= plan.position(i) >= 0 && plan.deviceBlock(i) >= 0;

@@ -537,7 +537,9 @@ public final class Spillway implements AutoCloseable {
    * Forgets all that is stored, at once. What is in flight ends as {@code CANCELLED} and is never
    * found. Leases that are open stay valid as to memory, but loads from them are late misses.
    *
-   * @return completes when neither kernel nor device can touch any device block
+   * @return completes in {@link #poll} when neither kernel nor device can touch any device block,
+   *     and every rank has written down that nothing of before counts: a process that is killed
+   *     after that brings nothing back
    */
   public CompletableFuture<Void> reset() {
     checkOwner();
@@ -846,7 +848,7 @@ public final class Spillway implements AutoCloseable {
     if (forgotten > 0) {
       LOG.warn("{} leases were never closed; what they held is let go", forgotten);
     }
-    if (ledger.probeRetired() + ledger.scrub() > 0) {
+    if (ledger.sendFloor() + ledger.probeRetired() + ledger.scrub() > 0) {
       drive();
     }
     eraseForgotten();

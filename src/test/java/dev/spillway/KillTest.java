@@ -1,8 +1,10 @@
 package dev.spillway;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.spillway.block.BlockOutcome;
+import dev.spillway.engine.OpenRefusedException;
 import dev.spillway.testing.Commands;
 import dev.spillway.testing.SpillwayFixture;
 import java.io.BufferedReader;
@@ -62,8 +64,19 @@ class KillTest {
   /** A block that the child has told of, and when that was heard. */
   private record Told(long key, long nanos) {}
 
+  /** What happens between a child's first word and its end. */
+  @FunctionalInterface
+  private interface Meanwhile {
+    void run(Process child) throws Exception;
+  }
+
   /** Runs a child for so long after its first word, kills it, and answers what it has told. */
   private List<Told> killed(long firstKey, int slots, long pauseMillis, long lifeMillis)
+      throws Exception {
+    return killed(firstKey, slots, pauseMillis, child -> Thread.sleep(lifeMillis));
+  }
+
+  private List<Told> killed(long firstKey, int slots, long pauseMillis, Meanwhile meanwhile)
       throws Exception {
     var command =
         Commands.java(
@@ -80,7 +93,7 @@ class KillTest {
     var reader = new Thread(() -> read(process.inputReader(), told, others, begun));
     reader.start();
     assertThat(begun.await(60, TimeUnit.SECONDS)).as("%s", others).isTrue();
-    Thread.sleep(lifeMillis);
+    meanwhile.run(process);
     assertThat(process.isAlive()).as("%s", others).isTrue();
     process.destroyForcibly().waitFor();
     reader.join();
@@ -146,6 +159,30 @@ class KillTest {
       }
     }
     assertThat(found).isGreaterThan(20L * rounds);
+  }
+
+  /** Case 62: two JVMs, one directory, the same keys. */
+  @Test
+  void case62ASecondProcessIsRefusedByThePidOfTheFirstAndNothingIsHarmed() throws Exception {
+    var told =
+        killed(
+            1,
+            256,
+            1,
+            child -> {
+              for (int attempt = 0; attempt < 5; attempt++) {
+                assertThatThrownBy(() -> open(directory, 256))
+                    .isInstanceOf(OpenRefusedException.class)
+                    .hasMessageContaining("is locked: pid " + child.pid() + ", since 20")
+                    .hasMessageContaining("one engine a rank and directory");
+              }
+            });
+    assertThat(told).as("the first goes on").hasSizeGreaterThan(2 * BLOCKS);
+    try (var test = open(directory, 256)) {
+      assertThat(test.spillway.awaitRestored(Duration.ofSeconds(10))).isTrue();
+      long there = told.stream().filter(block -> isThere(test, block.key())).count();
+      assertThat(there).isPositive();
+    }
   }
 
   @Test

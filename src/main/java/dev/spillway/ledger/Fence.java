@@ -4,7 +4,7 @@ import java.util.concurrent.CompletableFuture;
 
 /**
  * Waits until no kernel and no device can touch the device blocks of some transfers any more: the
- * answer to an abort, a drain or a reset.
+ * answer to an abort, a drain or a reset, which waits besides until the ranks have written it down.
  */
 final class Fence {
   private final CompletableFuture<Void> future = new CompletableFuture<>();
@@ -12,6 +12,11 @@ final class Fence {
 
   void await(Transfer transfer) {
     transfer.add(this);
+    waiting++;
+  }
+
+  /** Waits for one thing more that is not a transfer's block. */
+  void awaitOne() {
     waiting++;
   }
 

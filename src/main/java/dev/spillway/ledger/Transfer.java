@@ -178,6 +178,13 @@ abstract class Transfer {
     planned++;
   }
 
+  /** These ranks write down that blocks up to a generation do not count. */
+  final void planFloor(long generation, long targets) {
+    plan.add(0, 0, generation, 0, 0);
+    ranks.expect(0, targets);
+    planned++;
+  }
+
   /** A block is read and compared on every rank. */
   final void planVerify(int entry, long seed) {
     entries[0] = entry;

@@ -41,7 +41,7 @@ public final class TransferLedger {
   private static final int USES_MAX = 1 << 16;
 
   /** Blocks in flight that no caller has asked for, for which engines have room besides. */
-  public static final int OWN_BLOCKS_MAX = PROBES_MAX + ERASES_MAX + Scrub.IN_FLIGHT_MAX;
+  public static final int OWN_BLOCKS_MAX = PROBES_MAX + ERASES_MAX + Scrub.IN_FLIGHT_MAX + 1;
 
   /** The request of transfers that belong to none. */
   public static final long NO_REQUEST = 0;
@@ -67,7 +67,9 @@ public final class TransferLedger {
   private final ArrayDeque<CompletableFuture<Void>> quieted = new ArrayDeque<>();
   private final long allRanks;
   private long lostRanks;
-  private long voidedUpTo; // the generation up to which nothing counts
+  private boolean floorOpen; // ranks are writing one down
+  private long nextFloor; // the generation up to which nothing is to count
+  private final List<Fence> awaitingFloor = new ArrayList<>();
   private int probesOpen;
   private int erasesOpen;
   private final Scrub scrub;
@@ -557,10 +559,13 @@ public final class TransferLedger {
   /** Forgets everything that is stored, and publishes nothing of what is on its way. */
   public CompletableFuture<Void> reset() {
     index.clear();
-    forgetUpTo(index.lastGeneration());
     var fence = new Fence();
+    fence.awaitOne();
+    awaitingFloor.add(fence);
+    nextFloor = index.lastGeneration();
+    sendFloor(); // before the cancels, so that no record that is written later counts
     for (var transfer : open) {
-      if (transfer != null && transfer.plan.operation() != Operation.PROBE) {
+      if (transfer != null && !isOfSlots(transfer.plan.operation())) {
         transfer.reset();
         order(transfer, Operation.CANCEL, fence);
       }
@@ -568,11 +573,44 @@ public final class TransferLedger {
     return answer(fence);
   }
 
-  /** Before the cancels, so that no record that is written later counts. */
-  private void forgetUpTo(long generation) {
-    if (generation != voidedUpTo) {
-      voidedUpTo = generation;
-      send.accept(allRanks & ~lostRanks, TransferPlan.command(Operation.FORGET, generation));
+  private static boolean isOfSlots(Operation operation) {
+    return operation == Operation.PROBE || operation == Operation.FORGET;
+  }
+
+  /**
+   * Has the ranks write down what a reset has voided; one after the other.
+   *
+   * @return how many words were sent
+   */
+  public int sendFloor() {
+    if (floorOpen || awaitingFloor.isEmpty()) {
+      return 0;
+    }
+    var waiting = List.copyOf(awaitingFloor);
+    awaitingFloor.clear();
+    long targets = allRanks & ~lostRanks;
+    if (targets == 0) {
+      letGo(waiting);
+      return 0;
+    }
+    floorOpen = true;
+    var floor = new FloorTransfer(index, rankCount, () -> onFloor(waiting));
+    begin(floor, NO_REQUEST, 0, 1, DeviceEvent.NOW);
+    floor.planFloor(nextFloor, targets);
+    launchOwn(floor, targets);
+    return 1;
+  }
+
+  private void onFloor(List<Fence> waiting) {
+    floorOpen = false;
+    letGo(waiting);
+  }
+
+  private void letGo(List<Fence> fences) {
+    for (var fence : fences) {
+      if (fence.letGo()) {
+        quieted.add(fence.future());
+      }
     }
   }
 
@@ -731,11 +769,7 @@ public final class TransferLedger {
       loading[group].clear(block);
     }
     if (transfer.releaseDeviceBlock()) {
-      for (var fence : transfer.fences()) {
-        if (fence.letGo()) {
-          quieted.add(fence.future());
-        }
-      }
+      letGo(transfer.fences());
       transfer.fences().clear();
     }
   }
@@ -799,6 +833,8 @@ public final class TransferLedger {
   public void abandon(BlockOutcome outcome, boolean leaked) {
     var unquiet = new ArrayList<Transfer>();
     var fences = new ArrayList<CompletableFuture<Void>>();
+    letGo(awaitingFloor);
+    awaitingFloor.clear();
     for (var transfer : open) {
       if (transfer == null) {
         continue;
@@ -840,6 +876,8 @@ public final class TransferLedger {
   public boolean isIdle() {
     return blocksInFlight == ownInFlight
         && erasesOpen == 0
+        && !floorOpen
+        && awaitingFloor.isEmpty()
         && completed.isEmpty()
         && quieted.isEmpty()
         && forgotten.isEmpty();

@@ -10,6 +10,7 @@ import dev.spillway.engine.OpenRefusedException;
 import dev.spillway.engine.TransferEngine;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.Queue;
 import java.util.concurrent.locks.LockSupport;
 import org.jctools.queues.varhandle.SpscVarHandleArrayQueue;
@@ -44,6 +45,7 @@ public final class TransferWorker implements AutoCloseable {
   private final Queue<RankReport> reports = new SpscVarHandleArrayQueue<>(REPORTS);
   private final Queue<RankReport> idle = new SpscVarHandleArrayQueue<>(REPORTS);
   private @Nullable RankReport filling;
+  private final ArrayDeque<TransferPlan> written = new ArrayDeque<>(); // to be told
   private final @Nullable IndexFile records;
   private @Nullable RecordWriter writer;
   private @Nullable RecordScan scan;
@@ -229,7 +231,8 @@ public final class TransferWorker implements AutoCloseable {
   /** The plan before it on its way down is that of the transfer which it names. */
   private void command(TransferPlan plan) {
     if (plan.operation() == Operation.FORGET) {
-      raiseFloor(plan.transferId());
+      raiseFloor(plan.generation(0));
+      written.add(plan);
       return;
     }
     if (plan.operation() == Operation.TOUCH) {
@@ -300,16 +303,24 @@ public final class TransferWorker implements AutoCloseable {
         return collected;
       }
       int count = engine.poll();
-      if (count == 0) {
+      if (count == 0 && written.isEmpty()) {
         return collected;
       }
       filling.begin(rank);
+      tellWritten(filling);
       for (int i = 0; i < count; i++) {
         addEnding(filling, i);
       }
       reports.add(filling);
       filling = null;
       collected += count;
+    }
+  }
+
+  private void tellWritten(RankReport report) {
+    for (var plan = written.poll(); plan != null; plan = written.poll()) {
+      int flags = RankReport.ENDED | RankReport.QUIET;
+      report.add(plan.transferId(), 0, flags, BlockOutcome.STORED, BlockStage.WRITING, 0, 0, 0);
     }
   }
 

@@ -161,13 +161,20 @@ class RecoveryTest {
     var again = ledger.reset();
     assertThat(commands)
         .extracting(TransferPlan::operation)
-        .as("each transfer is cancelled once, and the ranks forget once")
+        .as("each transfer is cancelled once, and the ranks write down one thing after the other")
         .containsExactly(Operation.FORGET, Operation.CANCEL, Operation.CANCEL);
     // The race: all had ended well before the cancel came.
     tellAll(storePlan, WHOLE, BlockOutcome.STORED);
     assertThat(quiet).isNotDone();
     tellAll(loadPlan, WHOLE, BlockOutcome.LOADED);
+    assertThat(quiet).as("a kill could bring blocks back").isNotDone();
+    assertThat(ledger.isIdle()).isFalse();
+    tell(commands.get(0), 0, 0, WHOLE, BlockOutcome.STORED);
+    assertThat(quiet).as("on rank 1").isNotDone();
+    tell(commands.get(0), 1, 0, WHOLE, BlockOutcome.STORED);
     assertThat(quiet).isCompleted();
+    assertThat(again).isNotDone();
+    tellFloor();
     assertThat(again).isCompleted();
     assertThat(storing.join().outcome(0)).isEqualTo(BlockOutcome.CANCELLED);
     assertThat(loading.join().outcome(1)).isEqualTo(BlockOutcome.CANCELLED);
@@ -175,6 +182,31 @@ class RecoveryTest {
     assertThat(index.freeCount()).isEqualTo(8);
     storeWell(20, 2);
     assertThat(hits(20, 2)).as("it can be stored again").isEqualTo(2);
+  }
+
+  /** The ranks have written down what the last reset has voided. */
+  private void tellFloor() {
+    ledger.sendFloor();
+    var floor = commands.get(commands.size() - 1);
+    for (var plan : commands) {
+      floor = plan.operation() == Operation.FORGET ? plan : floor;
+    }
+    tellAll(floor, WHOLE, BlockOutcome.STORED);
+  }
+
+  @Test
+  void aRankThatIsLostNeedWriteNothingDownAndAfterAllAreResetIsDoneAtOnce() {
+    var quiet = ledger.reset();
+    tell(commands.get(0), 0, 0, WHOLE, BlockOutcome.STORED);
+    assertThat(quiet).isNotDone();
+    ledger.rankLost(1);
+    ledger.finish();
+    assertThat(quiet).isCompleted();
+    tell(commands.get(0), 1, 0, RankReport.QUIET, BlockOutcome.STORED);
+    ledger.rankLost(0);
+    var again = ledger.reset();
+    ledger.finish();
+    assertThat(again).isCompleted();
   }
 
   /** Shows: F45: a fault between reset and the ending. */
@@ -185,6 +217,7 @@ class RecoveryTest {
     var quiet = ledger.reset();
     tell(plan, 0, 0, WHOLE | RankReport.MEDIUM, BlockOutcome.WRITE_ERROR);
     tell(plan, 1, 0, WHOLE, BlockOutcome.STORED);
+    tellFloor();
     assertThat(quiet).isCompleted();
     assertThat(storing.join().outcome(0)).isEqualTo(BlockOutcome.WRITE_ERROR);
     assertThat(index.retiredCount()).isEqualTo(1);

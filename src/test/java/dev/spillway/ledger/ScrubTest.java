@@ -145,7 +145,8 @@ class ScrubTest {
     storeWell(20, 4);
     var plan = next();
     var quiet = ledger.reset();
-    plans.clear(); // the words that follow a reset
+    tellAll(plans.remove(), BlockOutcome.STORED); // that they have written it down
+    plans.clear();
     for (int i = 0; i < 8; i++) {
       int entry = index.reserve(0, 100 + i, 1, -1);
       assertThat(entry).as("slot 0 is being read").isNotZero();

@@ -263,7 +263,11 @@ class SecondTryTest {
     sent.remove();
     var again = sent.remove().plan();
     var quiet = ledger.reset();
+    var floor = sent.remove().plan();
     sent.clear();
+    for (int rank = 0; rank < RANKS; rank++) {
+      tellStored(floor, rank);
+    }
     tellStored(again, 1);
     assertThat(quiet).isCompleted();
     assertThat(result.join().outcome(0)).isEqualTo(BlockOutcome.CANCELLED);

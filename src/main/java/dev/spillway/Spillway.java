@@ -41,7 +41,7 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.function.Consumer;
+import java.util.function.BiConsumer;
 import java.util.function.IntConsumer;
 import java.util.function.IntPredicate;
 import java.util.function.LongSupplier;
@@ -571,7 +571,7 @@ public final class Spillway implements AutoCloseable {
       named.add(keys.get(i));
     }
     return forget(
-        action -> index.eachOfKeys(group, named, action),
+        (action, onDoubt) -> index.eachOfKeys(group, named, action, onDoubt),
         entry ->
             index.group(entry) == group
                 && named.contains(new BlockKey(index.high(entry), index.low(entry))));
@@ -590,12 +590,16 @@ public final class Spillway implements AutoCloseable {
     }
     long tenant = PrefixHasher.tenantOf(salt);
     return forget(
-        action -> index.eachOfTenant(tenant, action), entry -> index.tenant(entry) == tenant);
+        (action, onDoubt) -> index.eachOfTenant(tenant, action, onDoubt),
+        entry -> index.tenant(entry) == tenant);
   }
 
-  private CompletableFuture<Integer> forget(Consumer<IntConsumer> each, IntPredicate isNamed) {
+  private CompletableFuture<Integer> forget(
+      BiConsumer<IntConsumer, IntConsumer> each, IntPredicate isNamed) {
     var forgetting = new Forgetting();
-    each.accept(entry -> ledger.forget(entry, forgetting));
+    each.accept(
+        entry -> ledger.forget(entry, forgetting),
+        entry -> ledger.awaitOverwriting(entry, forgetting));
     if (restored.isOver()) {
       forgetting.named(true);
     } else {

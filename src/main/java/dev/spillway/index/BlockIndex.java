@@ -70,6 +70,7 @@ public final class BlockIndex {
   private final BitSet filled = new BitSet(); // slots that hold some block's bytes
   private final BitSet nameless = new BitSet(); // of those, where the block's name is lost
   private final BitSet doubted = new BitSet(); // being stored into, to be erased if that fails
+  private final ArrayDeque<Integer> overwritten = new ArrayDeque<>(); // that were doubted
   private final BitSet toErase = new BitSet();
   private final BitSet queuedToErase = new BitSet();
   private final ArrayDeque<Integer> eraseQueue = new ArrayDeque<>();
@@ -330,32 +331,51 @@ public final class BlockIndex {
   /**
    * Everything of a tenant, also what was evicted and not overwritten yet, and slots of which
    * nobody knows any more what is in them: looks at all slots.
+   *
+   * @param action takes what is to be forgotten
+   * @param onDoubt takes entries whose slots may hold it and are being stored into: overwritten
+   *     anyway, as {@link #nextOverwritten} tells, or else named by {@link #nextToErase}
    */
-  public void eachOfTenant(long tenant, IntConsumer action) {
+  public void eachOfTenant(long tenant, IntConsumer action, IntConsumer onDoubt) {
     for (int entry = 0; entry < states.length; entry++) {
-      if (mayHold(entry, tenants[entry] == tenant)) {
-        action.accept(entry);
-      }
+      look(entry, tenants[entry] == tenant, action, onDoubt);
     }
   }
 
   /** The same for these keys in a group. */
-  public void eachOfKeys(int group, Set<BlockKey> keys, IntConsumer action) {
+  public void eachOfKeys(int group, Set<BlockKey> keys, IntConsumer action, IntConsumer onDoubt) {
     for (int entry = groupBase[group]; entry < groupBase[group + 1]; entry++) {
       boolean named = isInSlot(entry) && keys.contains(new BlockKey(highs[entry], lows[entry]));
-      if (mayHold(entry, named)) {
-        action.accept(entry);
+      look(entry, named, action, onDoubt);
+    }
+  }
+
+  private void look(int entry, boolean named, IntConsumer action, IntConsumer onDoubt) {
+    switch (states[entry]) {
+      case RESERVED -> {
+        if (named) {
+          action.accept(entry);
+        } else if (filled.get(entry)) {
+          doubted.set(entry);
+          onDoubt.accept(entry);
+        }
+      }
+      case STORED -> {
+        if (named) {
+          action.accept(entry);
+        }
+      }
+      case GONE, FREE -> {
+        if ((named && isInSlot(entry)) || nameless.get(entry)) {
+          action.accept(entry);
+        }
       }
     }
   }
 
-  /** A slot that is being stored into is overwritten anyway, unless that fails. */
-  private boolean mayHold(int entry, boolean named) {
-    if (states[entry] == State.RESERVED && !named && filled.get(entry)) {
-      doubted.set(entry);
-      return false;
-    }
-    return (named && isInSlot(entry)) || (nameless.get(entry) && states[entry] == State.FREE);
+  /** A doubtful slot that was overwritten by the store of another block, or -1. */
+  public int nextOverwritten() {
+    return overwritten.isEmpty() ? NONE : overwritten.remove();
   }
 
   /** The entry of a slot, whatever is in it. */
@@ -428,7 +448,10 @@ public final class BlockIndex {
     states[entry] = State.STORED;
     filled.set(entry);
     nameless.clear(entry);
-    doubted.clear(entry);
+    if (doubted.get(entry)) {
+      doubted.clear(entry);
+      overwritten.add(entry);
+    }
     storedCount++;
   }
 
@@ -443,6 +466,7 @@ public final class BlockIndex {
         toErase.set(entry);
       }
     }
+    filled.set(entry); // some rank may have written it
     doubted.clear(entry);
     remove(entry);
   }
@@ -486,7 +510,8 @@ public final class BlockIndex {
    */
   public @Nullable RetiredSlot nextToProbe(long now) {
     for (int group = 0; group < slots.length; group++) {
-      int slot = slots[group].nextToProbe(now);
+      int base = groupBase[group];
+      int slot = slots[group].nextToProbe(now, each -> states[base + each] == State.FREE);
       if (slot >= 0) {
         return new RetiredSlot(group, slot, slots[group].blamedRanks(slot));
       }
@@ -500,6 +525,13 @@ public final class BlockIndex {
   /** A trial is over: a slot comes back after enough clean ones in a row. */
   public void probed(int group, int slot, boolean clean, long now) {
     slots[group].probed(slot, clean, now);
+    int entry = entry(group, slot);
+    if (states[entry] == State.GONE) { // what was in it was forgotten meanwhile
+      if (!slots[group].isRetired(slot)) {
+        slots[group].claim(slot);
+      }
+      freeIfUnheld(entry);
+    }
   }
 
   /** Keeps the entry's slot from being handed out until {@link #release}. */
@@ -671,7 +703,7 @@ public final class BlockIndex {
       return;
     }
     if (toErase.get(entry)) {
-      if (queuedToErase.get(entry)) {
+      if (queuedToErase.get(entry) || slots[groupOf(entry)].isProbing(slot(entry))) {
         return;
       }
       queuedToErase.set(entry);

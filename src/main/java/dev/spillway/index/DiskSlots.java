@@ -3,6 +3,7 @@ package dev.spillway.index;
 import java.util.BitSet;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.IntPredicate;
 
 /**
  * Which slots of one group's region are free. A slot that a disk fault hit is retired: it is not
@@ -97,8 +98,17 @@ final class DiskSlots {
     return retired.containsKey(slot);
   }
 
-  /** A retired slot whose trial is due, now under trial; -1 where there is none. */
-  int nextToProbe(long now) {
+  boolean isProbing(int slot) {
+    var state = retired.get(slot);
+    return state != null && state.probing;
+  }
+
+  /**
+   * A retired slot whose trial is due, now under trial; -1 where there is none.
+   *
+   * @param mayBeTried whether nobody else is at a slot
+   */
+  int nextToProbe(long now, IntPredicate mayBeTried) {
     if (retired.isEmpty() || probeNanos == Long.MAX_VALUE) {
       return -1;
     }
@@ -111,7 +121,7 @@ final class DiskSlots {
         state.due = true;
         state.probeAt = now + probeNanos;
       }
-      if (now - state.probeAt >= 0) {
+      if (now - state.probeAt >= 0 && mayBeTried.test(entry.getKey())) {
         state.probing = true;
         return entry.getKey();
       }

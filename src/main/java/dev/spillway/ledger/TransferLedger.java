@@ -24,6 +24,7 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.BiConsumer;
 import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The failure bookkeeping: opens transfers, takes in endings, and lets every one of them pass once.
@@ -74,6 +75,7 @@ public final class TransferLedger {
   private int erasesOpen;
   private final Scrub scrub;
   private final Map<Integer, List<Forgetting>> erasing = new HashMap<>();
+  private final Map<Integer, List<Forgetting>> overwriting = new HashMap<>();
   private final ArrayDeque<Forgetting> forgotten = new ArrayDeque<>();
   private final StorePause pause;
   private final boolean givesWay;
@@ -715,7 +717,11 @@ public final class TransferLedger {
 
   private void onErased(int entry, boolean clean) {
     erasesOpen--;
-    var waiting = erasing.remove(entry);
+    over(erasing.remove(entry), clean);
+    over(overwriting.remove(entry), clean);
+  }
+
+  private void over(@Nullable List<Forgetting> waiting, boolean clean) {
     if (waiting != null) {
       waiting.forEach(forgetting -> over(forgetting, clean));
     }
@@ -729,14 +735,26 @@ public final class TransferLedger {
 
   /** What was to be overwritten and was not can no more be. */
   public void giveUpErasing() {
-    var given = List.copyOf(erasing.values());
-    erasing.clear();
-    given.forEach(waiting -> waiting.forEach(forgetting -> over(forgetting, false)));
+    for (var map : List.of(erasing, overwriting)) {
+      var given = List.copyOf(map.values());
+      map.clear();
+      given.forEach(waiting -> over(waiting, false));
+    }
   }
 
   /** Whether slots have yet to be overwritten. */
   public boolean isErasing() {
-    return !erasing.isEmpty();
+    return !erasing.isEmpty() || !overwriting.isEmpty();
+  }
+
+  /** The wait is over when the store into the slot has overwritten it, or else an erasure has. */
+  public void awaitOverwriting(int entry, Forgetting forgetting) {
+    forgetting.begin();
+    if (lostRanks == 0) {
+      overwriting.computeIfAbsent(entry, unused -> new ArrayList<>(1)).add(forgetting);
+    } else {
+      over(forgetting, false);
+    }
   }
 
   /** No look-up finds the block, at once; the wait is over when its slot was overwritten. */
@@ -782,6 +800,9 @@ public final class TransferLedger {
    */
   public int finish() {
     int count = 0;
+    for (int entry = index.nextOverwritten(); entry >= 0; entry = index.nextOverwritten()) {
+      over(overwriting.remove(entry), true);
+    }
     // An answer to a result may poll, and so come here again: each is taken off first.
     // An answer that begins another transfer gets its result in another round, so that this ends.
     long round = completed.round();

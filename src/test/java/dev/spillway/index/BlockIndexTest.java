@@ -4,10 +4,13 @@ import static dev.spillway.testing.SpillwayFixture.keys;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import dev.spillway.block.BlockKey;
 import dev.spillway.block.BlockKeys;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import net.jqwik.api.Example;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
@@ -223,5 +226,98 @@ class BlockIndexTest {
       }
       tested.verify();
     }
+  }
+
+  /** A retired slot whose block is forgotten is overwritten and tried one after the other. */
+  @Test
+  void aRetiredSlotIsNotTriedWhileItIsErasedNorErasedWhileItIsTried() {
+    var own = new BlockIndex(List.of(2L), 1, 0);
+    int entry = own.reserve(0, 1, 1, -1);
+    own.commit(entry);
+    own.blame(entry, 1);
+    own.invalidate(entry);
+    own.release(entry);
+    assertThat(own.retiredCount()).isEqualTo(1);
+    for (int round = 0; round < 3; round++) { // the third brings it back
+      assertThat(own.nextToProbe(round)).isNotNull();
+      if (round == 2) {
+        own.forget(entry);
+        assertThat(own.nextToErase()).as("it is being tried").isNegative();
+      }
+      own.probed(0, own.slot(entry), true, round);
+      own.verify();
+    }
+    assertThat(own.freeCount()).as("not before it was overwritten").isEqualTo(1);
+    assertThat(own.nextToErase()).isEqualTo(entry);
+    own.erased(entry, true, 1); // and it is bad again
+    assertThat(own.retiredCount()).isEqualTo(1);
+    own.forget(entry);
+    assertThat(own.nextToErase()).isEqualTo(entry);
+    assertThat(own.nextToProbe(10)).as("it is being overwritten").isNull();
+    own.erased(entry, true, 0);
+    assertThat(own.nextToProbe(11)).isNotNull();
+    own.verify();
+  }
+
+  private static List<Integer> doubtedOf(BlockIndex own, long high, long low) {
+    var doubted = new ArrayList<Integer>();
+    own.eachOfKeys(
+        0,
+        Set.of(new BlockKey(high, low)),
+        entry -> {
+          throw new AssertionError("entry " + entry + " has that name");
+        },
+        doubted::add);
+    return doubted;
+  }
+
+  /** What a slot held before is there until the store into it has ended well on every rank. */
+  @Test
+  void whatIsForgottenMayLieUnderAStoreThatIsOnItsWay() {
+    var own = new BlockIndex(List.of(1L), 1);
+    int entry = own.reserve(0, 1, 1, -1);
+    own.commit(entry);
+    own.release(entry);
+    own.reserve(0, 2, 2, -1); // which evicts it
+    assertThat(doubtedOf(own, 1, 1)).containsExactly(entry);
+    assertThat(own.nextOverwritten()).isNegative();
+    own.commit(entry);
+    assertThat(own.nextOverwritten()).isEqualTo(entry);
+    own.release(entry);
+    assertThat(own.nextToErase()).isNegative();
+  }
+
+  /** One rank may have written what another could not: the slot may hold it for ever after. */
+  @Test
+  void whatIsForgottenMayLieInTheSlotOfAStoreThatFailed() {
+    var own = new BlockIndex(List.of(1L), 1);
+    int entry = own.reserve(0, 1, 1, -1);
+    own.discard(entry);
+    own.release(entry);
+    own.reserve(0, 2, 2, -1);
+    assertThat(doubtedOf(own, 1, 1)).containsExactly(entry);
+    own.discard(entry);
+    assertThat(own.nextToErase()).as("it is held").isNegative();
+    own.release(entry);
+    assertThat(own.nextToErase()).isEqualTo(entry);
+    own.erased(entry, true, 0);
+    assertThat(own.freeCount()).isEqualTo(1);
+    own.verify();
+  }
+
+  @Test
+  void whatHasLostItsNameIsForgottenAlsoWhileItIsHeld() {
+    var own = new BlockIndex(List.of(1L), 1);
+    int entry = own.reserve(0, 1, 1, -1);
+    own.commit(entry);
+    own.release(entry);
+    own.reserve(0, 2, 2, -1);
+    own.discard(entry); // and its transfer still holds it
+    var named = new ArrayList<Integer>();
+    own.eachOfKeys(0, Set.of(new BlockKey(1, 1)), named::add, unused -> {});
+    assertThat(named).containsExactly(entry);
+    own.forget(entry);
+    own.release(entry);
+    assertThat(own.nextToErase()).isEqualTo(entry);
   }
 }

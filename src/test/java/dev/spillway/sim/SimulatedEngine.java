@@ -42,7 +42,7 @@ final class SimulatedEngine implements TransferEngine {
   private record Entry(long ticket, int flags, BlockOutcome outcome, long checksum) {}
 
   final long[][] device; // by group
-  private final long[][] disk;
+  final long[][] disk;
   private final Random random;
   private final double faultRate;
   private final List<Block> batch = new ArrayList<>();
@@ -105,7 +105,10 @@ final class SimulatedEngine implements TransferEngine {
     switch (block.operation) {
       case STORE -> advanceStore(block, fault);
       case LOAD, VERIFY -> advanceLoad(block, fault);
-      case PROBE -> over(block, fault ? BlockOutcome.CORRUPT : BlockOutcome.STORED, 0);
+      case PROBE -> {
+        disk[block.group][block.slot] = fault ? random.nextLong() : 0;
+        over(block, fault ? BlockOutcome.CORRUPT : BlockOutcome.STORED, 0);
+      }
       case CANCEL, DRAIN, FORGET, TOUCH, PUNCH -> throw new AssertionError("no block");
     }
   }
@@ -147,7 +150,10 @@ final class SimulatedEngine implements TransferEngine {
         return;
       }
       block.word = fault ? ~disk[block.group][block.slot] : disk[block.group][block.slot];
-      if (checksum(block.word, block.seed) != block.checksum) {
+      if (!fault && checksum(block.word, block.seed) != block.checksum) {
+        throw new AssertionError("slot %d was written while it was read".formatted(block.slot));
+      }
+      if (fault) {
         over(block, BlockOutcome.CORRUPT, RankReport.MEDIUM);
       } else if (block.told) {
         over(block, BlockOutcome.CANCELLED, 0);

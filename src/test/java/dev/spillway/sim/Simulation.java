@@ -44,6 +44,7 @@ final class Simulation {
   private static final int MORE_TO_DIE_IN = 40;
   private static final int PREFIXES = 6;
   private static final int IN_FLIGHT_MAX = 64;
+  private static final long CLOSE_STEP_NANOS = 2_000_000_000;
   private static final int STEPS_MAX = 200_000;
 
   /** The KV groups of a seed, the tokens of its prefixes, and room for less than all of them. */
@@ -60,6 +61,10 @@ final class Simulation {
   /** Blocks of one transfer: those of a group from a position on. */
   @SuppressWarnings("ArrayRecordComponent") // never compared
   private record Part(int group, int from, int[] blocks) {}
+
+  /** Blocks of a prefix that are to be on no disk, and the stores of each that had begun. */
+  private record Forgotten(
+      int prefix, int group, List<Integer> begun, CompletableFuture<Integer> answer) {}
 
   private record Running(
       long request,
@@ -87,6 +92,8 @@ final class Simulation {
   private final Set<Long> resetRequests = new HashSet<>();
   private final Set<Long> begunSinceReset = new HashSet<>();
   private final List<CompletableFuture<Void>> fences = new ArrayList<>();
+  private final List<Forgotten> forgotten = new ArrayList<>();
+  private final Map<Long, Integer> storesBegun = new HashMap<>(); // of each block
   private final Map<Long, String> events = new HashMap<>(); // the last that met a request
   private final Map<String, long[]> coverage;
   private long nanos;
@@ -129,7 +136,7 @@ final class Simulation {
             .scrubBytesPerSecond(random.nextInt(3) == 0 ? 1L << 42 : 0)
             .allocation(random.nextInt(4) == 0 ? Allocation.PREALLOCATE : Allocation.SPARSE)
             .build();
-    spillway = SimulatedRank.open(config, ranks, () -> nanos);
+    spillway = SimulatedRank.open(config, ranks, this::clock);
   }
 
   /** More than the longest time that stores are put off where there is no room. */
@@ -144,6 +151,15 @@ final class Simulation {
     }
     var deviceBlocks = Arrays.copyOf(new int[] {48, 24}, attention.length);
     return new Shape(new KvLayout(groups), name, prefixTokens, slots, deviceBlocks);
+  }
+
+  /** A close that waits lets time pass, and the engines go on meanwhile. */
+  private long clock() {
+    if (closing) {
+      nanos += CLOSE_STEP_NANOS;
+      engines.forEach(SimulatedEngine::step);
+    }
+    return nanos;
   }
 
   void run() {
@@ -189,6 +205,8 @@ final class Simulation {
       require(spillway.stats().storedBlocks() == 0, "a reset left something to be found");
     } else if (draw == 15 && rankDies && mayDie && !dead) {
       die();
+    } else if (draw == 16 && random.nextInt(8) == 0) {
+      forget(random.nextInt(PREFIXES), random.nextInt(groups));
     } else if (draw < 40) {
       spillway.poll();
       collect();
@@ -198,6 +216,40 @@ final class Simulation {
       }
     }
     return 0;
+  }
+
+  private void forget(int prefix, int group) {
+    for (var transfer : running) {
+      if (transfer.prefix() == prefix) {
+        events.put(transfer.request(), "forget");
+      }
+    }
+    var keys = keys(prefix, group);
+    var begun = new ArrayList<Integer>();
+    for (int at = 0; at < keys.size(); at++) {
+      begun.add(storesBegun.getOrDefault(place(prefix, group, at), 0));
+    }
+    forgotten.add(new Forgotten(prefix, group, begun, spillway.forget(group, keys)));
+    for (int at = 0; at < keys.size(); at++) {
+      require(!isFound(prefix, group, at), "block " + at + " is found after it was forgotten");
+    }
+  }
+
+  /** What was forgotten, and could be overwritten, is on no disk unless it was stored again. */
+  private void look(Forgotten forgotten) {
+    count("forgotten, " + (forgotten.answer().join() == 0 ? "all" : "some are left"));
+    for (int at = 0; at < forgotten.begun().size() && forgotten.answer().join() == 0; at++) {
+      long place = place(forgotten.prefix(), forgotten.group(), at);
+      for (int rank = 0; rank < rankCount; rank++) {
+        long word = word(forgotten.prefix(), forgotten.group(), at, rank);
+        boolean there =
+            Arrays.stream(engines.get(rank).disk[forgotten.group()]).anyMatch(it -> it == word);
+        require(
+            !there || storesBegun.getOrDefault(place, 0) > forgotten.begun().get(at),
+            "block %d of prefix %d, group %d, was forgotten and lies on the disk of rank %d"
+                .formatted(at, forgotten.prefix(), forgotten.group(), rank));
+      }
+    }
   }
 
   private void reset() {
@@ -291,6 +343,7 @@ final class Simulation {
         continue;
       }
       begunSinceReset.add(place(prefix, group, from + i));
+      storesBegun.merge(place(prefix, group, from + i), 1, Integer::sum);
       for (int rank = 0; rank < rankCount; rank++) {
         engines.get(rank).device[group][blocks[i]] = word(prefix, group, from + i, rank);
       }
@@ -423,6 +476,13 @@ final class Simulation {
 
   /** Looks at what has ended, and takes back the blocks of what is quiet. */
   private void collect() {
+    forgotten.removeIf(
+        each -> {
+          if (each.answer().isDone()) {
+            look(each);
+          }
+          return each.answer().isDone();
+        });
     var waits = new boolean[2]; // whether an earlier store, or load, is still under way
     for (var transfer : List.copyOf(running)) {
       boolean load = transfer.load() != null;
@@ -578,6 +638,7 @@ final class Simulation {
   private boolean isBusy() {
     return spillway.stats().blocksInFlight() > 0
         || !running.isEmpty()
+        || !forgotten.isEmpty()
         || !ended.isEmpty()
         || !engines.stream().allMatch(SimulatedEngine::isQuiet);
   }
@@ -593,6 +654,7 @@ final class Simulation {
     spillway.close();
     collect();
     require(running.isEmpty(), running.size() + " results never came");
+    require(forgotten.isEmpty(), forgotten.size() + " answers of forget never came");
     for (var transfer : ended) {
       require(leaks, "request " + transfer.request() + " is not quiet after a clean close");
       for (var result : transfer.results().join()) {

@@ -15,6 +15,7 @@ import dev.spillway.worker.TransferWorker;
 import dev.spillway.worker.WorkerThread;
 import java.time.Duration;
 import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -31,6 +32,7 @@ final class LocalRank implements Rank {
 
   /**
    * @param records of its slots, closed with the rank; null where none are kept
+   * @param secondClock seconds since 1970, for the records
    * @param onReports called by the rank's thread where it has reports; null for no thread
    */
   LocalRank(
@@ -38,12 +40,13 @@ final class LocalRank implements Rank {
       RankHello hello,
       @Nullable IndexFile records,
       int transfersMax,
+      LongSupplier secondClock,
       @Nullable Runnable onReports) {
     this.engine = engine;
     this.hello = hello;
     this.onReports = onReports;
     mode = engine.mode();
-    worker = new TransferWorker(engine, hello.rank(), transfersMax, records);
+    worker = new TransferWorker(engine, hello.rank(), transfersMax, records, secondClock);
   }
 
   static RankHello helloOf(

@@ -241,6 +241,7 @@ public final class Spillway implements AutoCloseable {
           LocalRank.helloOf(engine, rank, config.rankCount(), config.layout(), records),
           records,
           TransferLedger.transfersMax(config.blocksInFlightMax()),
+          config.secondClock(),
           hasThreads(config) ? waker::wake : null);
     } catch (RuntimeException | Error e) {
       LocalRank.undo(engine, records);

@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.LongSupplier;
 
 /**
  * What Spillway is opened with. Every value is checked where it is given, with what was given and
@@ -25,6 +26,7 @@ import java.util.List;
  */
 public final class SpillwayConfig {
   private static final int RECORD_BYTES = 64;
+  private static final long NANOS_A_SECOND = 1_000_000_000;
 
   private final Builder values;
 
@@ -130,6 +132,10 @@ public final class SpillwayConfig {
     return values.restoreWait;
   }
 
+  LongSupplier secondClock() {
+    return values.secondClock;
+  }
+
   public boolean discardOther() {
     return values.discardOther;
   }
@@ -222,6 +228,7 @@ public final class SpillwayConfig {
     private boolean warmRestart = true;
     private Duration restoreWait = Duration.ofSeconds(1);
     private boolean discardOther;
+    private LongSupplier secondClock = steadySeconds();
     private long totalCapacityBytes;
     private long freeFloorBytes;
     private CipherKey cipherKey = CipherKey.NONE;
@@ -541,6 +548,19 @@ public final class SpillwayConfig {
       check(value >= 0, "freeFloorBytes is %d; 0 or more would be right", value);
       freeFloorBytes = value;
       return this;
+    }
+
+    /** What the records take for the time: seconds since 1970. */
+    Builder secondClock(LongSupplier value) {
+      secondClock = value;
+      return this;
+    }
+
+    /** The time as it was when this was called, and then as it passes: never back. */
+    private static LongSupplier steadySeconds() {
+      long bornAtSecond = System.currentTimeMillis() / 1000;
+      long bornAtNanos = System.nanoTime();
+      return () -> bornAtSecond + (System.nanoTime() - bornAtNanos) / NANOS_A_SECOND;
     }
 
     public SpillwayConfig build() {

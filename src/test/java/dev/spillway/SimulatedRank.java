@@ -41,6 +41,7 @@ public final class SimulatedRank implements Rank {
             LocalRank.helloOf(engine, number, count, layout, null),
             null,
             TransferLedger.transfersMax(blocksInFlightMax),
+            () -> 0,
             null);
   }
 

@@ -26,6 +26,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -375,13 +376,14 @@ class WarmRestartTest {
 
   /** The least recently used go first, also after a restart. */
   @Test
-  void theOrderOfUseOutlivesTheProcess() throws InterruptedException {
-    try (var test = open()) {
+  void theOrderOfUseOutlivesTheProcess() {
+    var second = new AtomicLong(1_800_000_000);
+    try (var test = open(builder -> builder.secondClock(second::get))) {
       test.store(1, 0, 16);
       test.store(100, 0, 16);
       test.store(200, 0, 16);
       test.store(300, 0, 16);
-      Thread.sleep(1100); // the clock of the records counts seconds
+      second.incrementAndGet();
       assertThat(test.load(1, 16, 16).isWell()).isTrue();
     }
     try (var test = open()) {
@@ -396,13 +398,14 @@ class WarmRestartTest {
 
   /** A prefix that was extended was used as a whole, though its beginning did not move. */
   @Test
-  void theBeginningOfAPrefixIsAsYoungAsItsEnd() throws InterruptedException {
-    try (var test = open()) {
+  void theBeginningOfAPrefixIsAsYoungAsItsEnd() {
+    var second = new AtomicLong(1_800_000_000);
+    try (var test = open(builder -> builder.secondClock(second::get))) {
       test.store(1, 0, 8);
       test.store(100, 0, 16);
       test.store(200, 0, 16);
       test.store(300, 0, 16);
-      Thread.sleep(1100);
+      second.incrementAndGet();
       test.spillway.await(test.spillway.store(keys(1, 16), 8, range(8, 8)));
     }
     try (var test = open()) {

@@ -13,6 +13,7 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Queue;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.LongSupplier;
 import org.jctools.queues.varhandle.SpscVarHandleArrayQueue;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -35,7 +36,6 @@ public final class TransferWorker implements AutoCloseable {
   private static final long RANK_SEED = 0x9e3779b97f4a7c15L;
 
   private static final int RUNS = 16;
-  private static final long NANOS_A_SECOND = 1_000_000_000;
 
   private final TransferEngine engine;
   private final int rank;
@@ -51,20 +51,25 @@ public final class TransferWorker implements AutoCloseable {
   private @Nullable RecordScan scan;
   private final Queue<RestoredBlocks> restored = new SpscVarHandleArrayQueue<>(RUNS);
   private @Nullable RestoredBlocks waiting; // for room among the restored
-  private final long bornAtSecond = System.currentTimeMillis() / 1000;
-  private final long bornAtNanos = System.nanoTime();
+  private final LongSupplier secondClock;
 
   /** A worker that keeps nothing beyond this process. */
   public TransferWorker(TransferEngine engine, int rank, int transfersMax) {
-    this(engine, rank, transfersMax, null);
+    this(engine, rank, transfersMax, null, () -> 0);
   }
 
   /**
    * @param transfersMax transfers open at a time
    * @param records of the slots, closed with the worker; null keeps none
+   * @param secondClock seconds since 1970, for the records
    */
   public TransferWorker(
-      TransferEngine engine, int rank, int transfersMax, @Nullable IndexFile records) {
+      TransferEngine engine,
+      int rank,
+      int transfersMax,
+      @Nullable IndexFile records,
+      LongSupplier secondClock) {
+    this.secondClock = secondClock;
     this.engine = engine;
     this.rank = rank;
     this.records = records;
@@ -366,7 +371,7 @@ public final class TransferWorker implements AutoCloseable {
   }
 
   private int second() {
-    return (int) (bornAtSecond + (System.nanoTime() - bornAtNanos) / NANOS_A_SECOND);
+    return (int) secondClock.getAsLong();
   }
 
   private void raiseFloor(long generation) {

@@ -285,7 +285,10 @@ public final class BlockIndex {
     }
     toErase.set(entry);
     switch (states[entry]) {
-      case RESERVED -> remove(entry);
+      case RESERVED -> {
+        loseName(entry);
+        remove(entry);
+      }
       case STORED -> invalidate(entry);
       case GONE -> freeIfUnheld(entry);
       case FREE -> { // it was evicted, and its bytes are still there
@@ -460,15 +463,20 @@ public final class BlockIndex {
    */
   public void discard(int entry) {
     assert states[entry] == State.RESERVED : "entry " + entry + " is " + states[entry];
+    if (filled.get(entry) && doubted.get(entry)) {
+      toErase.set(entry);
+    }
+    loseName(entry);
+    remove(entry);
+  }
+
+  /** Of a store that comes to nothing: what was there before may still be there, on some rank. */
+  private void loseName(int entry) {
     if (filled.get(entry)) {
-      nameless.set(entry); // what was there before may still be there
-      if (doubted.get(entry)) {
-        toErase.set(entry);
-      }
+      nameless.set(entry);
     }
     filled.set(entry); // some rank may have written it
     doubted.clear(entry);
-    remove(entry);
   }
 
   /** Ranks found the entry's slot bad: it is not handed out again once the entry is gone. */

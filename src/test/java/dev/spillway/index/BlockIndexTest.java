@@ -305,6 +305,20 @@ class BlockIndexTest {
     own.verify();
   }
 
+  /** Shows: what a slot held before is not lost sight of where what comes over it is forgotten. */
+  @Test
+  void whatLiesUnderAStoreThatIsForgottenIsForgottenToo() {
+    var own = new BlockIndex(List.of(1L), 1);
+    int entry = own.reserve(0, 1, 1, -1);
+    own.commit(entry);
+    own.release(entry);
+    own.reserve(0, 2, 2, -1);
+    own.forget(entry);
+    var named = new ArrayList<Integer>();
+    own.eachOfKeys(0, Set.of(new BlockKey(1, 1)), named::add, unused -> {});
+    assertThat(named).containsExactly(entry);
+  }
+
   @Test
   void whatHasLostItsNameIsForgottenAlsoWhileItIsHeld() {
     var own = new BlockIndex(List.of(1L), 1);

@@ -4,6 +4,7 @@
 #   ./cppbuild.sh            the static library and its headers, into cppbuild/<platform>
 #   ./cppbuild.sh test       the tests, built and run: coverage, address+undefined, thread sanitizer
 #   ./cppbuild.sh test asan  one of plain, asan, tsan
+#   ./cppbuild.sh bench      the bare ring that the benchmarks compare with
 #   ./cppbuild.sh tidy       clang-tidy, warnings are errors
 #   ./cppbuild.sh format     clang-format, checked (format-apply: applied)
 #   ./cppbuild.sh clean
@@ -85,6 +86,13 @@ test_one() {
   fi
 }
 
+build_bench() {
+  local program=$OUT/bin/bare-ring source=benchmarks/src/main/cpp/bare_ring.cc
+  mkdir -p "$OUT/bin"
+  [[ $program -nt $source && $program -nt $OUT/lib/libspillway.a ]] ||
+    "$CXX" $COMMON -O3 -o "$program" "$source" "$OUT/lib/libspillway.a" "$OUT/lib/liburing.a"
+}
+
 # Programs that the tests run things under.
 build_tools() {
   mkdir -p "$OUT/bin"
@@ -113,13 +121,14 @@ build_tool() {
 
 case ${1:-install} in
   install) build_library; build_tools ;;
+  bench) build_library; build_bench ;;
   test)
     if [[ $# -gt 1 ]]; then test_one "$2"; else for kind in plain asan tsan; do test_one "$kind"; done; fi ;;
   tidy)
     sources | grep -v Avx2 | xargs -P "$JOBS" -I{} clang-tidy --quiet --warnings-as-errors='*' {} -- \
       -std=c++20 -D_GNU_SOURCE -I$SOURCE $CUDA_INCLUDE -Wall -Wextra 2> /dev/null ;; # its count of warnings in system headers
-  format) { find "$SOURCE" src/test/cpp -name '*.h' -o -name '*.cpp' -o -name '*.cc'; } | xargs clang-format --dry-run --Werror ;;
-  format-apply) { find "$SOURCE" src/test/cpp -name '*.h' -o -name '*.cpp' -o -name '*.cc'; } | xargs clang-format -i ;;
+  format) { find "$SOURCE" src/test/cpp benchmarks/src/main/cpp -name '*.h' -o -name '*.cpp' -o -name '*.cc'; } | xargs clang-format --dry-run --Werror ;;
+  format-apply) { find "$SOURCE" src/test/cpp benchmarks/src/main/cpp -name '*.h' -o -name '*.cpp' -o -name '*.cc'; } | xargs clang-format -i ;;
   clean) rm -rf cppbuild ;;
-  *) sed -n '2,10p' "$0"; exit 1 ;;
+  *) sed -n '2,11p' "$0"; exit 1 ;;
 esac

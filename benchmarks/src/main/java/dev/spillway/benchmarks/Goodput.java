@@ -14,9 +14,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
-import java.util.Random;
 import java.util.concurrent.CompletableFuture;
-import java.util.stream.DoubleStream;
 
 /**
  * Question: what do faults cost those whom they do not hit? Verified bytes a second of the same
@@ -32,7 +30,6 @@ public final class Goodput implements AutoCloseable {
   private static final int BATCH = 64;
   private static final int BATCHES = 16;
   private static final long ROUND_NANOS = 2_000_000_000;
-  private static final int RESAMPLES = 10_000;
 
   private final Path directory;
   private final HostDevice device;
@@ -75,31 +72,18 @@ public final class Goodput implements AutoCloseable {
     }
   }
 
-  /** The median of the rounds, and its own 95 % interval by resampling. */
   private static String line(String what, double[] ratios) {
-    var random = new Random(1);
-    var medians = new double[RESAMPLES];
-    for (int i = 0; i < RESAMPLES; i++) {
-      medians[i] =
-          median(random.ints(ratios.length, 0, ratios.length).mapToDouble(at -> ratios[at]));
-    }
-    Arrays.sort(medians);
+    var median = Ratios.of(ratios);
     return String.format(
         Locale.ROOT,
         "%-32s median of %d rounds %.3f, its 95%% interval %.3f to %.3f; rounds %.3f to %.3f",
         what,
         ratios.length,
-        median(Arrays.stream(ratios)),
-        medians[RESAMPLES / 40],
-        medians[RESAMPLES - RESAMPLES / 40],
+        median.median(),
+        median.low(),
+        median.high(),
         Arrays.stream(ratios).min().orElseThrow(),
         Arrays.stream(ratios).max().orElseThrow());
-  }
-
-  private static double median(DoubleStream values) {
-    var sorted = values.sorted().toArray();
-    int middle = sorted.length / 2;
-    return sorted.length % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
   }
 
   /** Passes over all blocks for two seconds; what faults took is stored again, untimed. */

@@ -1,0 +1,40 @@
+package dev.spillway.benchmarks;
+
+import com.sun.management.OperatingSystemMXBean;
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+
+/** One way to move blocks of a size between a file and memory, for some seconds at a time. */
+interface Contender extends AutoCloseable {
+  /**
+   * What a turn came to.
+   *
+   * @param bytes payload moved
+   * @param cpuSeconds of all threads that took part, user and system
+   */
+  record Sample(long bytes, double seconds, double cpuSeconds) {
+    double gigabytesPerSecond() {
+      return bytes / seconds / 1e9;
+    }
+
+    double cpuSecondsPerGigabyte() {
+      return cpuSeconds / bytes * 1e9;
+    }
+  }
+
+  String name();
+
+  /** How to do the same by hand. */
+  String command();
+
+  Sample run(double seconds, long seed) throws IOException, InterruptedException;
+
+  @Override
+  default void close() throws IOException {}
+
+  /** Processor seconds of this process so far. */
+  static double cpuSeconds() {
+    var system = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+    return system.getProcessCpuTime() * 1e-9;
+  }
+}

@@ -540,7 +540,7 @@ public final class Spillway implements AutoCloseable {
    *
    * @return completes in {@link #poll} when neither kernel nor device can touch any device block,
    *     and every rank has written down that nothing of before counts: a process that is killed
-   *     after that brings nothing back
+   *     after that brings nothing back; where a rank could not write it, that is logged as an error
    */
   public CompletableFuture<Void> reset() {
     checkOwner();
@@ -762,7 +762,7 @@ public final class Spillway implements AutoCloseable {
     long until = nanoClock.getAsLong() + closeWait.toNanos();
     boolean drained = false;
     try {
-      eraseForgotten(until);
+      eraseForgotten(until - closeWait.toNanos() / 2); // the rest is for what is in flight
       if (closed) {
         return; // in answer to what was forgotten
       }
@@ -786,7 +786,9 @@ public final class Spillway implements AutoCloseable {
     }
     while (!closed
         && nanoClock.getAsLong() - until < 0
-        && (!forgetLater.isEmpty() || (ledger.isErasing() && !ledger.isIdle()))) {
+        && (!forgetLater.isEmpty()
+            || ledger.isVoiding()
+            || (ledger.isErasing() && !ledger.isIdle()))) {
       pollOnce();
       if (!closed) {
         sleep(NAP);

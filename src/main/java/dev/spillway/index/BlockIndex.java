@@ -124,9 +124,9 @@ public final class BlockIndex {
     return entry >= 0 && states[entry] == State.STORED ? entry : NONE;
   }
 
-  /** The first entry of a stored block from this one on, or -1. */
-  public int nextStored(int from) {
-    for (int entry = from; entry < states.length; entry++) {
+  /** The first entry of a stored block from this one on and before another, or -1. */
+  public int nextStored(int from, int to) {
+    for (int entry = from; entry < to; entry++) {
       if (states[entry] == State.STORED) {
         return entry;
       }
@@ -735,6 +735,7 @@ public final class BlockIndex {
   private void remove(int entry) {
     unlink(groupOf(entry), entry);
     unmap(entry);
+    restoring.onUsed(entry); // it has no place in the order any more
     states[entry] = State.GONE;
   }
 

@@ -10,6 +10,7 @@ import dev.spillway.index.BlockIndex;
  */
 final class Scrub {
   static final int IN_FLIGHT_MAX = 4;
+  private static final int SCAN_MAX = 1 << 16;
   private static final double NANOS_A_SECOND = 1e9;
 
   private final BlockIndex index;
@@ -36,15 +37,23 @@ final class Scrub {
     if (bytesPerSecond == 0 || open >= IN_FLIGHT_MAX || (begun && now - dueAt < 0)) {
       return -1;
     }
-    int entry = index.nextStored(next);
-    if (entry < 0 && next > 0) {
+    if (index.storedCount() == 0) {
+      return -1;
+    }
+    int entry = scan();
+    if (entry < 0 && next == index.slotCount()) {
       rounds++;
       next = 0;
-      entry = index.nextStored(0);
+      entry = scan();
     }
-    if (entry >= 0) {
-      next = entry + 1;
-    }
+    return entry;
+  }
+
+  /** Looks at a bounded part of the slots. */
+  private int scan() {
+    int to = Math.min(index.slotCount(), next + SCAN_MAX);
+    int entry = index.nextStored(next, to);
+    next = entry < 0 ? to : entry + 1;
     return entry;
   }
 

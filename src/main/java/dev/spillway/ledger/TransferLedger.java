@@ -565,13 +565,16 @@ public final class TransferLedger {
     fence.awaitOne();
     awaitingFloor.add(fence);
     nextFloor = index.lastGeneration();
-    sendFloor(); // before the cancels, so that no record that is written later counts
+    if (lostRanks != allRanks) {
+      sendFloor(); // before the cancels, so that no record that is written later counts
+    }
     for (var transfer : open) {
       if (transfer != null && !isOfSlots(transfer.plan.operation())) {
         transfer.reset();
         order(transfer, Operation.CANCEL, fence);
       }
     }
+    sendFloor(); // where no rank is left the fence needs to know first what it waits for
     return answer(fence);
   }
 
@@ -585,7 +588,7 @@ public final class TransferLedger {
    * @return how many words were sent
    */
   public int sendFloor() {
-    if (floorOpen || awaitingFloor.isEmpty()) {
+    if (floorOpen || awaitingFloor.isEmpty() || freePlaceCount == 0) {
       return 0;
     }
     var waiting = List.copyOf(awaitingFloor);
@@ -601,6 +604,11 @@ public final class TransferLedger {
     floor.planFloor(nextFloor, targets);
     launchOwn(floor, targets);
     return 1;
+  }
+
+  /** Whether ranks have yet to write down what a reset has voided. */
+  public boolean isVoiding() {
+    return floorOpen || !awaitingFloor.isEmpty();
   }
 
   private void onFloor(List<Fence> waiting) {

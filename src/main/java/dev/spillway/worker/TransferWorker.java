@@ -307,8 +307,10 @@ public final class TransferWorker implements AutoCloseable {
       if (filling == null) {
         return collected;
       }
-      int count = engine.poll();
-      if (count == 0 && written.isEmpty()) {
+      // A report has room for what the engine hands out at a time, and for no more.
+      int told = written.size();
+      int count = told > 0 ? 0 : engine.poll();
+      if (count + told == 0) {
         return collected;
       }
       filling.begin(rank);
@@ -318,7 +320,7 @@ public final class TransferWorker implements AutoCloseable {
       }
       reports.add(filling);
       filling = null;
-      collected += count;
+      collected += count + told;
     }
   }
 

@@ -209,6 +209,24 @@ class RecoveryTest {
     assertThat(again).isCompleted();
   }
 
+  /** No rank is left to write anything down, but one may still be at a device block. */
+  @Test
+  void aResetAfterTheLastRankIsLostStillWaitsForItsDeviceBlocks() {
+    storeWell(10, 1);
+    var loading = load(7, 10, 1);
+    var plan = plans.remove();
+    ledger.rankLost(0);
+    ledger.rankLost(1);
+    var quiet = ledger.reset();
+    ledger.finish();
+    assertThat(loading.join().outcome(0)).isEqualTo(BlockOutcome.ENGINE_FAILED);
+    assertThat(quiet).isNotDone();
+    tell(plan, 0, 0, RankReport.QUIET, BlockOutcome.CANCELLED);
+    assertThat(quiet).isNotDone();
+    tell(plan, 1, 0, RankReport.QUIET, BlockOutcome.CANCELLED);
+    assertThat(quiet).isCompleted();
+  }
+
   /** Shows: F45: a fault between reset and the ending. */
   @Test
   void aFaultAfterAResetOnlyDropsReferences() {

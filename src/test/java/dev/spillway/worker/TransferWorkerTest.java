@@ -43,6 +43,28 @@ class TransferWorkerTest {
     assertThat(report.position(1)).isEqualTo(4);
   }
 
+  /** A report has room for as many endings as the engine hands out at a time. */
+  @Test
+  void whatWasWrittenDownIsToldInAReportOfItsOwn() {
+    var many = new int[RankReport.CAPACITY];
+    java.util.Arrays.fill(many, 2);
+    worker.offer(plan(1, Operation.STORE, many));
+    worker.doWork();
+    engine.endAll(BlockOutcome.STORED);
+    worker.offer(plan(2, Operation.FORGET, 0));
+    worker.doWork();
+    int told = 0;
+    int words = 0;
+    for (var report = worker.nextReport(); report != null; report = worker.nextReport()) {
+      for (int i = 0; i < report.size(); i++) {
+        told++;
+        words += report.transferId(i) == 2 ? 1 : 0;
+      }
+    }
+    assertThat(words).isEqualTo(1);
+    assertThat(told).isEqualTo(RankReport.CAPACITY + 1);
+  }
+
   @Test
   void aLoadExpectsTheChecksumThatItsStoreHad() {
     worker.offer(plan(1, Operation.STORE, 2));

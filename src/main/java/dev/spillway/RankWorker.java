@@ -133,8 +133,7 @@ public final class RankWorker implements AutoCloseable {
             "a scheduler with %d transfers at a time; at most the %d of this rank would be right"
                 .formatted(transfersMax, room));
       }
-      var served =
-          new TransferWorker(engine, hello.rank(), (int) plansMax, records, config.secondClock());
+      var served = new TransferWorker(engine, hello.rank(), room, records, config.secondClock());
       try {
         served.begin(epoch);
         toWake = served;

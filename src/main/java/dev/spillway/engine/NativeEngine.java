@@ -225,9 +225,11 @@ public final class NativeEngine implements TransferEngine {
   @Override
   public BlockOutcome outcome(int index) {
     int code = up.getShort(index * RecordLayout.UP_BYTES + RecordLayout.UP_OUTCOME);
-    return rawTicket(index) >>> KIND_SHIFT == markOf(Operation.LOAD)
-        ? BlockStatus.ofLoad(code)
-        : BlockStatus.ofStore(code);
+    return switch ((int) (rawTicket(index) >>> KIND_SHIFT)) {
+      case 1, 3 -> BlockStatus.ofStore(code); // as markOf has them
+      case 2 -> BlockStatus.ofLoad(code);
+      default -> throw new IllegalStateException("a ticket of no block: " + rawTicket(index));
+    };
   }
 
   @Override

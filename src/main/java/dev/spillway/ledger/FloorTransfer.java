@@ -3,13 +3,12 @@ package dev.spillway.ledger;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.Operation;
 import dev.spillway.index.BlockIndex;
-import dev.spillway.rank.RankAggregator;
 
 /**
  * Every rank writes down that no block up to a generation counts, so that none comes back with a
  * later process. Nothing of the disk or the device takes part.
  */
-final class FloorTransfer extends Transfer {
+final class FloorTransfer extends OwnTransfer {
   private final Runnable onOver;
 
   /**
@@ -21,24 +20,8 @@ final class FloorTransfer extends Transfer {
   }
 
   @Override
-  boolean isOurOwn() {
-    return true;
-  }
-
-  @Override
   void settle(int entry, BlockOutcome outcome) {
     onOver.run();
-  }
-
-  @Override
-  void onFault(int entry, BlockOutcome outcome, long blamingRanks) {}
-
-  @Override
-  void onQuiet(int entry) {}
-
-  @Override
-  boolean isReleased(RankAggregator ranks, int position) {
-    return true;
   }
 
   @Override

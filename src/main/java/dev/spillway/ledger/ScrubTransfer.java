@@ -1,6 +1,5 @@
 package dev.spillway.ledger;
 
-import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.Operation;
 import dev.spillway.index.BlockIndex;
 import dev.spillway.rank.RankAggregator;
@@ -19,9 +18,5 @@ final class ScrubTransfer extends LoadTransfer {
   @Override
   boolean isReleased(RankAggregator ranks, int position) {
     return true;
-  }
-
-  BlockOutcome outcome() {
-    return outcome(0);
   }
 }

@@ -5,14 +5,13 @@ import dev.spillway.block.DeviceEvent;
 import dev.spillway.block.Operation;
 import dev.spillway.block.RankReport;
 import dev.spillway.index.BlockIndex;
-import dev.spillway.rank.RankAggregator;
 
 /**
  * Blocks of a store for which a rank had no room are written there once more, after others have
  * given way. What the rank tells of them is then told of the store, which has heard nothing yet:
  * its positions are the same.
  */
-final class SecondTry extends Transfer {
+final class SecondTry extends OwnTransfer {
   private final StoreTransfer first;
 
   SecondTry(BlockIndex index, int rankCount, StoreTransfer first) {
@@ -43,21 +42,5 @@ final class SecondTry extends Transfer {
   }
 
   @Override
-  boolean isOurOwn() {
-    return true;
-  }
-
-  @Override
   void settle(int entry, BlockOutcome outcome) {}
-
-  @Override
-  void onFault(int entry, BlockOutcome outcome, long blamingRanks) {}
-
-  @Override
-  void onQuiet(int entry) {}
-
-  @Override
-  boolean isReleased(RankAggregator ranks, int position) {
-    return true;
-  }
 }

@@ -3,13 +3,12 @@ package dev.spillway.ledger;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.Operation;
 import dev.spillway.index.BlockIndex;
-import dev.spillway.rank.RankAggregator;
 
 /**
  * A slot on its own is overwritten and read back. It has neither caller nor device block, and is
  * over for good only when no rank writes to it any more.
  */
-abstract class SlotTransfer extends Transfer {
+abstract class SlotTransfer extends OwnTransfer {
   private final int slot;
   private boolean clean;
   private long failedRanks;
@@ -23,18 +22,8 @@ abstract class SlotTransfer extends Transfer {
   abstract void onOver(boolean clean, long failedRanks);
 
   @Override
-  final boolean isOurOwn() {
-    return true;
-  }
-
-  @Override
   final void onFault(int entry, BlockOutcome outcome, long blamingRanks) {
     failedRanks |= blamingRanks;
-  }
-
-  @Override
-  final boolean isReleased(RankAggregator ranks, int position) {
-    return true;
   }
 
   @Override

@@ -171,26 +171,17 @@ abstract class Transfer {
     planned++;
   }
 
-  /** A slot is overwritten and read back, by these ranks. */
-  final void planProbe(int slot, long blamingRanks, long seed) {
-    plan.add(0, slot, 0, seed, 0);
-    ranks.expect(0, blamingRanks);
-    planned++;
-  }
-
-  /** These ranks write down that blocks up to a generation do not count. */
-  final void planFloor(long generation, long targets) {
-    plan.add(0, 0, generation, 0, 0);
+  /** One block of no caller's, for these ranks. */
+  final void planOwn(int slot, long generation, long seed, long targets) {
+    plan.add(0, slot, generation, seed, 0);
     ranks.expect(0, targets);
     planned++;
   }
 
-  /** A block is read and compared on every rank. */
-  final void planVerify(int entry, long seed) {
+  /** The same of a block that is stored. */
+  final void planOwn(int entry, long seed, long targets) {
     entries[0] = entry;
-    plan.add(0, index.slot(entry), index.generation(entry), seed, 0);
-    ranks.expect(0);
-    planned++;
+    planOwn(index.slot(entry), index.generation(entry), seed, targets);
   }
 
   final void addPresent(int position) {

@@ -601,7 +601,7 @@ public final class TransferLedger {
     floorOpen = true;
     var floor = new FloorTransfer(index, rankCount, () -> onFloor(waiting));
     begin(floor, NO_REQUEST, 0, 1, DeviceEvent.NOW);
-    floor.planFloor(nextFloor, targets);
+    floor.planOwn(0, nextFloor, 0, targets);
     launchOwn(floor, targets);
     return 1;
   }
@@ -654,7 +654,7 @@ public final class TransferLedger {
       probesOpen++;
       var probe = new ProbeTransfer(index, rankCount, slot, nanoClock);
       begin(probe, NO_REQUEST, slot.group(), 1, DeviceEvent.NOW);
-      probe.planProbe(slot.slot(), slot.ranks(), ++opened * 0x9e3779b97f4a7c15L);
+      probe.planOwn(slot.slot(), 0, ++opened * 0x9e3779b97f4a7c15L, slot.ranks());
       launchOwn(probe, slot.ranks());
     }
     return sent;
@@ -675,7 +675,7 @@ public final class TransferLedger {
       var look = new ScrubTransfer(index, rankCount);
       begin(look, NO_REQUEST, group, 1, DeviceEvent.NOW);
       long seed = seed(index.high(entry), index.low(entry), group, index.generation(entry));
-      look.planVerify(entry, seed);
+      look.planOwn(entry, seed, allRanks);
       scrub.begin(look.blockBytes(), now);
       launchOwn(look, allRanks);
     }
@@ -717,7 +717,7 @@ public final class TransferLedger {
       erasesOpen++;
       var erase = new EraseTransfer(index, rankCount, entry, this::onErased);
       begin(erase, NO_REQUEST, index.group(entry), 1, DeviceEvent.NOW);
-      erase.planProbe(index.slot(entry), allRanks, ++opened * 0x9e3779b97f4a7c15L);
+      erase.planOwn(index.slot(entry), 0, ++opened * 0x9e3779b97f4a7c15L, allRanks);
       launchOwn(erase, allRanks);
     }
     return sent;
@@ -844,7 +844,7 @@ public final class TransferLedger {
     if (transfer instanceof ProbeTransfer) {
       probesOpen--;
     } else if (transfer instanceof ScrubTransfer look) {
-      scrub.end(look.outcome(), look.blockBytes());
+      scrub.end(look.outcome(0), look.blockBytes());
       return;
     }
     if (transfer instanceof StoreTransfer store && idleStores.size() < open.length) {

@@ -259,6 +259,20 @@ class BlockIndexTest {
     own.verify();
   }
 
+  /** The one slot held key 1, and a store of key 2 is on its way into it. */
+  private static int storeOverAnother(BlockIndex own) {
+    int entry = own.reserve(0, 1, 1, -1);
+    own.commit(entry);
+    own.release(entry);
+    return own.reserve(0, 2, 2, -1);
+  }
+
+  private static List<Integer> namedOf(BlockIndex own, long high, long low) {
+    var named = new ArrayList<Integer>();
+    own.eachOfKeys(0, Set.of(new BlockKey(high, low)), named::add, unused -> {});
+    return named;
+  }
+
   private static List<Integer> doubtedOf(BlockIndex own, long high, long low) {
     var doubted = new ArrayList<Integer>();
     own.eachOfKeys(
@@ -275,10 +289,7 @@ class BlockIndexTest {
   @Test
   void whatIsForgottenMayLieUnderAStoreThatIsOnItsWay() {
     var own = new BlockIndex(List.of(1L), 1);
-    int entry = own.reserve(0, 1, 1, -1);
-    own.commit(entry);
-    own.release(entry);
-    own.reserve(0, 2, 2, -1); // which evicts it
+    int entry = storeOverAnother(own);
     assertThat(doubtedOf(own, 1, 1)).containsExactly(entry);
     assertThat(own.nextOverwritten()).isNegative();
     own.commit(entry);
@@ -309,27 +320,17 @@ class BlockIndexTest {
   @Test
   void whatLiesUnderAStoreThatIsForgottenIsForgottenToo() {
     var own = new BlockIndex(List.of(1L), 1);
-    int entry = own.reserve(0, 1, 1, -1);
-    own.commit(entry);
-    own.release(entry);
-    own.reserve(0, 2, 2, -1);
+    int entry = storeOverAnother(own);
     own.forget(entry);
-    var named = new ArrayList<Integer>();
-    own.eachOfKeys(0, Set.of(new BlockKey(1, 1)), named::add, unused -> {});
-    assertThat(named).containsExactly(entry);
+    assertThat(namedOf(own, 1, 1)).containsExactly(entry);
   }
 
   @Test
   void whatHasLostItsNameIsForgottenAlsoWhileItIsHeld() {
     var own = new BlockIndex(List.of(1L), 1);
-    int entry = own.reserve(0, 1, 1, -1);
-    own.commit(entry);
-    own.release(entry);
-    own.reserve(0, 2, 2, -1);
+    int entry = storeOverAnother(own);
     own.discard(entry); // and its transfer still holds it
-    var named = new ArrayList<Integer>();
-    own.eachOfKeys(0, Set.of(new BlockKey(1, 1)), named::add, unused -> {});
-    assertThat(named).containsExactly(entry);
+    assertThat(namedOf(own, 1, 1)).containsExactly(entry);
     own.forget(entry);
     own.release(entry);
     assertThat(own.nextToErase()).isEqualTo(entry);

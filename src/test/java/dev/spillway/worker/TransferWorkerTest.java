@@ -9,6 +9,7 @@ import dev.spillway.block.Operation;
 import dev.spillway.block.RankReport;
 import dev.spillway.block.TransferPlan;
 import dev.spillway.testing.MemoryEngine;
+import java.util.Arrays;
 import java.util.Objects;
 import org.junit.jupiter.api.Test;
 
@@ -47,7 +48,7 @@ class TransferWorkerTest {
   @Test
   void whatWasWrittenDownIsToldInAReportOfItsOwn() {
     var many = new int[RankReport.CAPACITY];
-    java.util.Arrays.fill(many, 2);
+    Arrays.fill(many, 2);
     worker.offer(plan(1, Operation.STORE, many));
     worker.doWork();
     engine.endAll(BlockOutcome.STORED);

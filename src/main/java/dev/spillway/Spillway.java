@@ -43,7 +43,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BiConsumer;
 import java.util.function.IntConsumer;
-import java.util.function.IntPredicate;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -540,7 +539,8 @@ public final class Spillway implements AutoCloseable {
    *
    * @return completes in {@link #poll} when neither kernel nor device can touch any device block,
    *     and every rank has written down that nothing of before counts: a process that is killed
-   *     after that brings nothing back; where a rank could not write it, that is logged as an error
+   *     after that brings nothing back; exceptionally where a rank could not write it down: what
+   *     was stored before may come back at the next open, and another reset tries again
    */
   public CompletableFuture<Void> reset() {
     checkOwner();
@@ -573,9 +573,7 @@ public final class Spillway implements AutoCloseable {
     }
     return forget(
         (action, onDoubt) -> index.eachOfKeys(group, named, action, onDoubt),
-        entry ->
-            index.group(entry) == group
-                && named.contains(new BlockKey(index.high(entry), index.low(entry))));
+        (run, i) -> run.group() == group && named.contains(new BlockKey(run.high(i), run.low(i))));
   }
 
   /**
@@ -592,11 +590,11 @@ public final class Spillway implements AutoCloseable {
     long tenant = PrefixHasher.tenantOf(salt);
     return forget(
         (action, onDoubt) -> index.eachOfTenant(tenant, action, onDoubt),
-        entry -> index.tenant(entry) == tenant);
+        (run, i) -> run.tenant(i) == tenant);
   }
 
   private CompletableFuture<Integer> forget(
-      BiConsumer<IntConsumer, IntConsumer> each, IntPredicate isNamed) {
+      BiConsumer<IntConsumer, IntConsumer> each, RecordTest isNamed) {
     var forgetting = new Forgetting();
     each.accept(
         entry -> ledger.forget(entry, forgetting),
@@ -611,7 +609,12 @@ public final class Spillway implements AutoCloseable {
   }
 
   /** Names what is to be forgotten as soon as it is restored. */
-  private record ForgetLater(IntPredicate isNamed, Forgetting forgetting) {}
+  private record ForgetLater(RecordTest isNamed, Forgetting forgetting) {}
+
+  /** Whether a record of a run is of something. */
+  private interface RecordTest {
+    boolean test(RestoredBlocks run, int at);
+  }
 
   private void eraseForgotten() {
     if (ledger.eraseForgotten() > 0) {
@@ -934,11 +937,22 @@ public final class Spillway implements AutoCloseable {
                   run.depth(i),
                   run.lastUse(i));
       displaced += found ? 0 : 1;
-      if (found && !forgetLater.isEmpty()) {
-        int entry = index.entry(run.group(), run.slot(i));
-        forgetLater.stream()
-            .filter(later -> later.isNamed().test(entry))
-            .forEach(later -> ledger.forget(entry, later.forgetting()));
+      if (!forgetLater.isEmpty() && run.slot(i) < counts) {
+        forgetRestored(run, i, found);
+      }
+    }
+  }
+
+  private void forgetRestored(RestoredBlocks run, int at, boolean found) {
+    for (var later : forgetLater) {
+      if (later.isNamed().test(run, at)) {
+        index.lookAtRestored(
+            index.entry(run.group(), run.slot(at)),
+            found,
+            run.high(at),
+            run.low(at),
+            entry -> ledger.forget(entry, later.forgetting()),
+            entry -> ledger.awaitOverwriting(entry, later.forgetting()));
       }
     }
   }

@@ -358,7 +358,7 @@ public final class BlockIndex {
       case RESERVED -> {
         if (named) {
           action.accept(entry);
-        } else if (filled.get(entry)) {
+        } else if (mayHoldAnother(entry)) {
           doubted.set(entry);
           onDoubt.accept(entry);
         }
@@ -374,6 +374,18 @@ public final class BlockIndex {
         }
       }
     }
+  }
+
+  /**
+   * The same for one slot whose record names what is to be forgotten, after {@link #restore} was
+   * told of it: a record that counts no more may still be true of the slot's bytes.
+   *
+   * @param found what {@code restore} has answered
+   */
+  public void lookAtRestored(
+      int entry, boolean found, long high, long low, IntConsumer action, IntConsumer onDoubt) {
+    boolean isRecords = highs[entry] == high && lows[entry] == low;
+    look(entry, found || (states[entry] == State.FREE && isRecords), action, onDoubt);
   }
 
   /** A doubtful slot that was overwritten by the store of another block, or -1. */
@@ -463,7 +475,7 @@ public final class BlockIndex {
    */
   public void discard(int entry) {
     assert states[entry] == State.RESERVED : "entry " + entry + " is " + states[entry];
-    if (filled.get(entry) && doubted.get(entry)) {
+    if (doubted.get(entry)) {
       toErase.set(entry);
     }
     loseName(entry);
@@ -472,11 +484,16 @@ public final class BlockIndex {
 
   /** Of a store that comes to nothing: what was there before may still be there, on some rank. */
   private void loseName(int entry) {
-    if (filled.get(entry)) {
+    if (mayHoldAnother(entry)) {
       nameless.set(entry);
     }
     filled.set(entry); // some rank may have written it
     doubted.clear(entry);
+  }
+
+  /** Whether bytes of another block than the entry's, whose record may be yet unread, are there. */
+  private boolean mayHoldAnother(int entry) {
+    return filled.get(entry) || restoring.isTaken(entry);
   }
 
   /** Ranks found the entry's slot bad: it is not handed out again once the entry is gone. */
@@ -625,6 +642,10 @@ public final class BlockIndex {
 
   public int slotCount() {
     return states.length;
+  }
+
+  public int groupCount() {
+    return slots.length;
   }
 
   public int slotCount(int group) {

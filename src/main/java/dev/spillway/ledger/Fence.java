@@ -9,6 +9,7 @@ import java.util.concurrent.CompletableFuture;
 final class Fence {
   private final CompletableFuture<Void> future = new CompletableFuture<>();
   private int waiting;
+  private boolean failed;
 
   void await(Transfer transfer) {
     transfer.add(this);
@@ -28,6 +29,23 @@ final class Fence {
 
   boolean isOpen() {
     return waiting == 0;
+  }
+
+  /** What it waits for will not be: a rank could not write down what a reset has voided. */
+  void fail() {
+    failed = true;
+  }
+
+  /** Nothing is waited for any more. */
+  void complete() {
+    if (failed) {
+      future.completeExceptionally(
+          new IllegalStateException(
+              "a rank could not write down what was reset, so it may come back at the next open;"
+                  + " its log says why; reset again, or empty the directory"));
+    } else {
+      future.complete(null);
+    }
   }
 
   CompletableFuture<Void> future() {

@@ -10,11 +10,16 @@ import dev.spillway.index.BlockIndex;
  */
 final class Scrub {
   static final int IN_FLIGHT_MAX = 4;
+
+  /** So many slots are there at least for each that is read, which no store can have meanwhile. */
+  private static final int SLOTS_A_READ = 32;
+
   private static final int SCAN_MAX = 1 << 16;
   private static final double NANOS_A_SECOND = 1e9;
 
   private final BlockIndex index;
   private final long bytesPerSecond;
+  private final int openMax;
   private int next;
   private long dueAt;
   private boolean begun;
@@ -30,11 +35,16 @@ final class Scrub {
   Scrub(BlockIndex index, long bytesPerSecond) {
     this.index = index;
     this.bytesPerSecond = bytesPerSecond;
+    int fewest = index.slotCount();
+    for (int group = 0; group < index.groupCount(); group++) {
+      fewest = Math.min(fewest, index.slotCount(group));
+    }
+    openMax = Math.max(1, Math.min(IN_FLIGHT_MAX, fewest / SLOTS_A_READ));
   }
 
   /** The entry that is to be read now, or -1. */
   int next(long now) {
-    if (bytesPerSecond == 0 || open >= IN_FLIGHT_MAX || (begun && now - dueAt < 0)) {
+    if (bytesPerSecond == 0 || open >= openMax || (begun && now - dueAt < 0)) {
       return -1;
     }
     if (index.storedCount() == 0) {
@@ -61,7 +71,7 @@ final class Scrub {
   void begin(int blockBytes, long now) {
     open++;
     long nanos = Math.max(1, (long) (blockBytes * NANOS_A_SECOND / bytesPerSecond));
-    long from = begun ? Math.max(dueAt, now - IN_FLIGHT_MAX * nanos) : now;
+    long from = begun ? Math.max(dueAt, now - openMax * nanos) : now;
     begun = true;
     dueAt = from + nanos;
   }

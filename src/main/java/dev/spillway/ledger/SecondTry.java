@@ -42,5 +42,10 @@ final class SecondTry extends OwnTransfer {
   }
 
   @Override
+  boolean countsFaults() {
+    return false; // the store that it is told of does
+  }
+
+  @Override
   void settle(int entry, BlockOutcome outcome) {}
 }

@@ -84,6 +84,11 @@ abstract class Transfer {
     return false;
   }
 
+  /** Whether its faults are those of lanes, and counted with it. */
+  boolean countsFaults() {
+    return true;
+  }
+
   /** Whether nothing may be published of the block any more. */
   boolean isUnwanted(int entry) {
     return false;

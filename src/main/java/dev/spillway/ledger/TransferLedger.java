@@ -65,6 +65,7 @@ public final class TransferLedger {
   private final ArrayDeque<StoreTransfer> idleStores = new ArrayDeque<>();
   private final ArrayDeque<LoadTransfer> idleLoads = new ArrayDeque<>();
   private final CompletionLine completed;
+  private final ArrayDeque<Fence> fenced = new ArrayDeque<>();
   private final ArrayDeque<CompletableFuture<Void>> quieted = new ArrayDeque<>();
   private final long allRanks;
   private long lostRanks;
@@ -405,7 +406,7 @@ public final class TransferLedger {
 
   /** Disk faults by rank: what the lanes ended is what the ranks reported. */
   private void countFault(Transfer transfer, BlockOutcome outcome) {
-    if (outcome.isOfDisk() && !(transfer instanceof SecondTry)) { // the store it is told of counts
+    if (outcome.isOfDisk() && transfer.countsFaults()) {
       rankFaults.add(outcome);
       if (transfer.isOurOwn()) {
         probeFaults++;
@@ -599,7 +600,7 @@ public final class TransferLedger {
       return 0;
     }
     floorOpen = true;
-    var floor = new FloorTransfer(index, rankCount, () -> onFloor(waiting));
+    var floor = new FloorTransfer(index, rankCount, outcome -> onFloor(waiting, outcome));
     begin(floor, NO_REQUEST, 0, 1, DeviceEvent.NOW);
     floor.planOwn(0, nextFloor, 0, targets);
     launchOwn(floor, targets);
@@ -611,15 +612,20 @@ public final class TransferLedger {
     return floorOpen || !awaitingFloor.isEmpty();
   }
 
-  private void onFloor(List<Fence> waiting) {
+  private void onFloor(List<Fence> waiting, BlockOutcome outcome) {
     floorOpen = false;
+    boolean written = outcome == BlockOutcome.STORED;
+    boolean lost = outcome == BlockOutcome.ENGINE_FAILED && lostRanks != 0; // it need not
+    if (!written && !lost) {
+      waiting.forEach(Fence::fail);
+    }
     letGo(waiting);
   }
 
   private void letGo(List<Fence> fences) {
     for (var fence : fences) {
       if (fence.letGo()) {
-        quieted.add(fence.future());
+        fenced.add(fence);
       }
     }
   }
@@ -635,7 +641,7 @@ public final class TransferLedger {
 
   private CompletableFuture<Void> answer(Fence fence) {
     if (fence.isOpen()) {
-      fence.future().complete(null);
+      fence.complete();
     }
     return fence.future();
   }
@@ -741,8 +747,15 @@ public final class TransferLedger {
     }
   }
 
+  private void takeOverwritten() {
+    for (int entry = index.nextOverwritten(); entry >= 0; entry = index.nextOverwritten()) {
+      over(overwriting.remove(entry), true);
+    }
+  }
+
   /** What was to be overwritten and was not can no more be. */
   public void giveUpErasing() {
+    takeOverwritten();
     for (var map : List.of(erasing, overwriting)) {
       var given = List.copyOf(map.values());
       map.clear();
@@ -808,9 +821,7 @@ public final class TransferLedger {
    */
   public int finish() {
     int count = 0;
-    for (int entry = index.nextOverwritten(); entry >= 0; entry = index.nextOverwritten()) {
-      over(overwriting.remove(entry), true);
-    }
+    takeOverwritten();
     // An answer to a result may poll, and so come here again: each is taken off first.
     // An answer that begins another transfer gets its result in another round, so that this ends.
     long round = completed.round();
@@ -825,6 +836,9 @@ public final class TransferLedger {
         count++;
         future.complete(result);
       }
+    }
+    for (var fence = fenced.poll(); fence != null; fence = fenced.poll()) {
+      fence.complete();
     }
     for (var future = quieted.poll(); future != null; future = quieted.poll()) {
       future.complete(null);
@@ -862,6 +876,9 @@ public final class TransferLedger {
   public void abandon(BlockOutcome outcome, boolean leaked) {
     var unquiet = new ArrayList<Transfer>();
     var fences = new ArrayList<CompletableFuture<Void>>();
+    if (lostRanks != allRanks) {
+      awaitingFloor.forEach(Fence::fail);
+    }
     letGo(awaitingFloor);
     awaitingFloor.clear();
     for (var transfer : open) {
@@ -908,6 +925,7 @@ public final class TransferLedger {
         && !floorOpen
         && awaitingFloor.isEmpty()
         && completed.isEmpty()
+        && fenced.isEmpty()
         && quieted.isEmpty()
         && forgotten.isEmpty();
   }

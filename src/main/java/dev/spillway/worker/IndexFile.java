@@ -7,6 +7,7 @@ import dev.spillway.engine.OpenRefusedException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.channels.ClosedChannelException;
 import java.nio.channels.FileChannel;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
@@ -39,9 +40,11 @@ public final class IndexFile implements AutoCloseable {
       Set.of(StandardOpenOption.READ, StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW);
   private static final String MODE = "rw-------";
   private static final int COPY_BYTES = 1 << 20;
+  private static final int REOPENS_MAX = 16;
 
   private final Path path;
-  private final FileChannel file;
+  private FileChannel file; // guarded by this
+  private boolean closed; // guarded by this
   private final List<Integer> payloadBytes;
   private final @Nullable String coldReason;
   private final boolean created;
@@ -299,18 +302,10 @@ public final class IndexFile implements AutoCloseable {
     }
   }
 
-  /** A thread that was interrupted would close the channel. */
   private static void writeWhole(FileChannel file, ByteBuffer bytes, long at) throws IOException {
-    boolean interrupted = Thread.interrupted();
-    try {
-      long from = at - bytes.position();
-      while (bytes.hasRemaining()) {
-        file.write(bytes, from + bytes.position());
-      }
-    } finally {
-      if (interrupted) {
-        Thread.currentThread().interrupt();
-      }
+    long from = at - bytes.position();
+    while (bytes.hasRemaining()) {
+      file.write(bytes, from + bytes.position());
     }
   }
 
@@ -356,21 +351,65 @@ public final class IndexFile implements AutoCloseable {
     header = header.withEpoch(epoch);
     scanEpoch = epoch;
     scanFloor = header.floor();
-    writeWhole(file, header.bytes(), 0);
+    put(header.bytes(), 0);
   }
 
   /** No record of this generation or of an earlier one counts any more. */
   void raiseFloor(long generation) throws IOException {
     if (Long.compareUnsigned(generation, header.floor()) > 0) {
-      header = header.withFloor(generation);
       scanFloor = generation;
-      writeWhole(file, header.bytes(), 0);
+      var raised = header.withFloor(generation);
+      put(raised.bytes(), 0);
+      header = raised; // one that was not written is tried again
     }
   }
 
   /** Writes the records of neighbouring slots. */
   void write(ByteBuffer bytes, long entry) throws IOException {
-    writeWhole(file, bytes, IndexHeader.BYTES + entry * IndexRecord.BYTES);
+    put(bytes, IndexHeader.BYTES + entry * IndexRecord.BYTES);
+  }
+
+  private void put(ByteBuffer bytes, long at) throws IOException {
+    int from = bytes.position();
+    withFile(channel -> writeWhole(channel, bytes.position(from), at));
+  }
+
+  private interface Access {
+    void on(FileChannel channel) throws IOException;
+  }
+
+  /** Whoever is interrupted in the midst of an access closes the channel, for all threads. */
+  private void withFile(Access access) throws IOException {
+    boolean interrupted = false;
+    try {
+      for (int left = REOPENS_MAX; ; left--) {
+        interrupted |= Thread.interrupted();
+        var channel = channel();
+        try {
+          access.on(channel);
+          return;
+        } catch (ClosedChannelException e) {
+          if (left == 0 || !reopen(channel)) {
+            throw e;
+          }
+        }
+      }
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+
+  private synchronized FileChannel channel() {
+    return file;
+  }
+
+  private synchronized boolean reopen(FileChannel gone) throws IOException {
+    if (!closed && file == gone) {
+      file = FileChannel.open(path, OPEN);
+    }
+    return !closed;
   }
 
   /**
@@ -392,9 +431,12 @@ public final class IndexFile implements AutoCloseable {
     var run = new RestoredBlocks(scanGroup, (int) scanSlot, count);
     long at = header.recordsOf(scanGroup) + scanSlot * IndexRecord.BYTES;
     records.clear().limit(count * IndexRecord.BYTES);
-    while (records.hasRemaining() && file.read(records, at + records.position()) >= 0) {
-      // until the run is whole or the file ends
-    }
+    withFile(
+        channel -> {
+          while (records.hasRemaining() && channel.read(records, at + records.position()) >= 0) {
+            // until the run is whole or the file ends
+          }
+        });
     int whole = records.position() / IndexRecord.BYTES;
     for (int i = 0; i < whole; i++) {
       take(run, i * IndexRecord.BYTES, (int) scanSlot + i);
@@ -433,11 +475,12 @@ public final class IndexFile implements AutoCloseable {
   }
 
   void force() throws IOException {
-    file.force(true);
+    withFile(channel -> channel.force(true));
   }
 
   @Override
-  public void close() {
+  public synchronized void close() {
+    closed = true;
     try {
       file.close();
     } catch (IOException e) {

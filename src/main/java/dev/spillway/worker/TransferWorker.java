@@ -46,6 +46,7 @@ public final class TransferWorker implements AutoCloseable {
   private final Queue<RankReport> idle = new SpscVarHandleArrayQueue<>(REPORTS);
   private @Nullable RankReport filling;
   private final ArrayDeque<TransferPlan> written = new ArrayDeque<>(); // to be told
+  private final ArrayDeque<TransferPlan> unwritten = new ArrayDeque<>(); // to be told too
   private final @Nullable IndexFile records;
   private @Nullable RecordWriter writer;
   private @Nullable RecordScan scan;
@@ -236,8 +237,7 @@ public final class TransferWorker implements AutoCloseable {
   /** The plan before it on its way down is that of the transfer which it names. */
   private void command(TransferPlan plan) {
     if (plan.operation() == Operation.FORGET) {
-      raiseFloor(plan.generation(0));
-      written.add(plan);
+      (raiseFloor(plan.generation(0)) ? written : unwritten).add(plan);
       return;
     }
     if (plan.operation() == Operation.TOUCH) {
@@ -308,13 +308,14 @@ public final class TransferWorker implements AutoCloseable {
         return collected;
       }
       // A report has room for what the engine hands out at a time, and for no more.
-      int told = written.size();
+      int told = written.size() + unwritten.size();
       int count = told > 0 ? 0 : engine.poll();
       if (count + told == 0) {
         return collected;
       }
       filling.begin(rank);
-      tellWritten(filling);
+      tell(filling, written, BlockOutcome.STORED);
+      tell(filling, unwritten, BlockOutcome.WRITE_ERROR);
       for (int i = 0; i < count; i++) {
         addEnding(filling, i);
       }
@@ -324,10 +325,11 @@ public final class TransferWorker implements AutoCloseable {
     }
   }
 
-  private void tellWritten(RankReport report) {
-    for (var plan = written.poll(); plan != null; plan = written.poll()) {
+  private static void tell(
+      RankReport report, ArrayDeque<TransferPlan> plans, BlockOutcome outcome) {
+    for (var plan = plans.poll(); plan != null; plan = plans.poll()) {
       int flags = RankReport.ENDED | RankReport.QUIET;
-      report.add(plan.transferId(), 0, flags, BlockOutcome.STORED, BlockStage.WRITING, 0, 0, 0);
+      report.add(plan.transferId(), 0, flags, outcome, BlockStage.WRITING, 0, 0, 0);
     }
   }
 
@@ -376,14 +378,16 @@ public final class TransferWorker implements AutoCloseable {
     return (int) secondClock.getAsLong();
   }
 
-  private void raiseFloor(long generation) {
+  private boolean raiseFloor(long generation) {
     if (records != null) {
       try {
         records.raiseFloor(generation);
       } catch (IOException e) {
         LOG.error("{}: what was forgotten may come back at the next open", records.path(), e);
+        return false;
       }
     }
+    return true;
   }
 
   /** Writes the last records. Nothing else may call any more. */

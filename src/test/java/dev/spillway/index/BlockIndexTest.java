@@ -335,4 +335,43 @@ class BlockIndexTest {
     own.release(entry);
     assertThat(own.nextToErase()).isEqualTo(entry);
   }
+
+  private static List<String> saidOfKey1(BlockIndex own, boolean found) {
+    var said = new ArrayList<String>();
+    own.lookAtRestored(0, found, 1, 1, entry -> said.add("named"), entry -> said.add("doubted"));
+    return said;
+  }
+
+  private static boolean restoreKey1(BlockIndex own) {
+    return own.restore(0, 0, 1, 1, 5, 0, -1, 0);
+  }
+
+  /** Shows: a forget that comes before the record of an older copy is read still finds it. */
+  @Test
+  void aRecordThatIsReadAfterItsSlotWasReservedIsOfWhatLiesUnderTheStore() {
+    var own = new BlockIndex(List.of(1L), 10);
+    int entry = own.reserve(0, 2, 2, -1);
+    assertThat(restoreKey1(own)).as("the slot is taken").isFalse();
+    assertThat(saidOfKey1(own, false)).containsExactly("doubted");
+    own.discard(entry);
+    own.release(entry);
+    assertThat(own.nextToErase()).as("the store has come to nothing").isEqualTo(entry);
+  }
+
+  @Test
+  void aRecordThatIsReadAfterItsSlotWasOverwrittenIsOfNothing() {
+    var own = new BlockIndex(List.of(1L), 10);
+    int entry = own.reserve(0, 2, 2, -1);
+    own.commit(entry);
+    own.release(entry);
+    assertThat(restoreKey1(own)).isFalse();
+    assertThat(saidOfKey1(own, false)).isEmpty();
+  }
+
+  @Test
+  void aRecordThatIsRestoredIsNamed() {
+    var own = new BlockIndex(List.of(1L), 10);
+    assertThat(restoreKey1(own)).isTrue();
+    assertThat(saidOfKey1(own, true)).containsExactly("named");
+  }
 }

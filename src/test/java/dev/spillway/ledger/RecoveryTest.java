@@ -184,6 +184,24 @@ class RecoveryTest {
     assertThat(hits(20, 2)).as("it can be stored again").isEqualTo(2);
   }
 
+  /** One rank's disk refuses the word: what was reset may come back, and the caller must know. */
+  @Test
+  void aResetThatOneRankCouldNotWriteDownEndsExceptionallyAndAnotherTriesAgain() {
+    storeWell(10, 2);
+    var quiet = ledger.reset();
+    var waiting = ledger.reset();
+    tell(commands.get(0), 0, 0, WHOLE, BlockOutcome.STORED);
+    tell(commands.get(0), 1, 0, WHOLE, BlockOutcome.WRITE_ERROR);
+    assertThat(quiet).isCompletedExceptionally();
+    assertThat(waiting).isNotDone();
+    assertThat(hits(10, 2)).as("in this process it is gone all the same").isZero();
+    assertThat(ledger.counters().rankFaults())
+        .as("no lane's fault")
+        .containsEntry(BlockOutcome.WRITE_ERROR, 0L);
+    tellFloor();
+    assertThat(waiting).isCompleted();
+  }
+
   /** The ranks have written down what the last reset has voided. */
   private void tellFloor() {
     ledger.sendFloor();

@@ -23,7 +23,7 @@ class RestoreSpeedTest {
 
   @TempDir private Path directory;
 
-  private static EngineMode mode(Path blocks, int slots) {
+  static EngineMode mode(Path blocks, int slots) {
     return new EngineMode(
         "none",
         "",

@@ -357,12 +357,13 @@ class WarmRestartTest {
 
   /** A reset holds: what it emptied does not come back with the next process. */
   @Test
-  void aResetIsForEver() {
+  void aResetIsForEver() throws IOException {
     try (var test = open()) {
       test.store(1, 0, 16);
       test.spillway.await(test.spillway.reset());
       test.store(100, 0, 4);
     }
+    assertThat(Spillway.inspect(directory).get(0).records()).as("void is no record").isEqualTo(4);
     try (var test = open()) {
       assertThat(test.hits(1, 1)).isZero();
       assertThat(rightOf(test, 100, 4)).isEqualTo(4);

@@ -368,6 +368,32 @@ class BlockIndexTest {
     assertThat(saidOfKey1(own, false)).isEmpty();
   }
 
+  /** What was stored and evicted since the open has overwritten what the record tells of. */
+  @Test
+  void aRecordOfASlotThatThisProcessHasOverwrittenIsNotRestoredThoughTheSlotIsFree() {
+    var own = new BlockIndex(List.of(1L), 10);
+    int entry = own.reserve(0, 2, 2, -1);
+    own.commit(entry);
+    own.release(entry);
+    own.invalidate(entry);
+    assertThat(own.freeCount()).isEqualTo(1);
+    assertThat(restoreKey1(own)).isFalse();
+    assertThat(own.storedCount()).isZero();
+  }
+
+  @Test
+  void ofTwoRecordsOfAKeyTheLaterOneCountsInWhateverOrderTheyAreRead() {
+    for (var generations : List.of(List.of(5, 4), List.of(4, 5))) {
+      var own = new BlockIndex(List.of(2L), 10);
+      assertThat(own.restore(0, 0, 1, 1, generations.get(0), 0, -1, 0)).isTrue();
+      boolean later = generations.get(1) == 5;
+      assertThat(own.restore(0, 1, 1, 1, generations.get(1), 0, -1, 0)).isEqualTo(later);
+      assertThat(own.generation(own.entry(0, later ? 1 : 0))).isEqualTo(5);
+      assertThat(own.storedCount()).isEqualTo(1);
+      own.verify();
+    }
+  }
+
   @Test
   void aRecordThatIsRestoredIsNamed() {
     var own = new BlockIndex(List.of(1L), 10);

@@ -539,8 +539,9 @@ public final class Spillway implements AutoCloseable {
    *
    * @return completes in {@link #poll} when neither kernel nor device can touch any device block,
    *     and every rank has written down that nothing of before counts: a process that is killed
-   *     after that brings nothing back; exceptionally where a rank could not write it down: what
-   *     was stored before may come back at the next open, and another reset tries again
+   *     after that brings nothing back; with an {@link IllegalStateException} where a rank could
+   *     not write it down: what was stored before may come back at the next open, and another reset
+   *     tries again
    */
   public CompletableFuture<Void> reset() {
     checkOwner();

@@ -40,9 +40,10 @@ public final class IndexFile implements AutoCloseable {
       Set.of(StandardOpenOption.READ, StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW);
   private static final String MODE = "rw-------";
   private static final int COPY_BYTES = 1 << 20;
-  private static final int REOPENS_MAX = 16;
+  private static final int INTERRUPTS_MAX = 16; // of one access
 
   private final Path path;
+  private final Set<OpenOption> options;
   private FileChannel file; // guarded by this
   private boolean closed; // guarded by this
   private final List<Integer> payloadBytes;
@@ -60,12 +61,14 @@ public final class IndexFile implements AutoCloseable {
 
   private IndexFile(
       Path path,
+      Set<OpenOption> options,
       FileChannel file,
       IndexHeader header,
       List<Integer> payloadBytes,
       @Nullable String coldReason,
       boolean created) {
     this.path = path;
+    this.options = options;
     this.created = created;
     this.file = file;
     this.header = header;
@@ -111,7 +114,9 @@ public final class IndexFile implements AutoCloseable {
             mode.slotCounts(),
             mode.regionOffsets());
     try {
-      return open(path, Path.of(mode.path()), wanted, payloadBytes, discardsOther);
+      boolean created = !Files.exists(path, LinkOption.NOFOLLOW_LINKS);
+      return uninterrupted(
+          () -> open(path, Path.of(mode.path()), wanted, payloadBytes, discardsOther, created));
     } catch (IOException e) {
       throw new OpenRefusedException(
           OpenRefusedException.Reason.PATH,
@@ -131,6 +136,11 @@ public final class IndexFile implements AutoCloseable {
   public static IndexFile look(Path blockFile, long identity, List<Integer> payloadBytes)
       throws IOException {
     var path = beside(blockFile);
+    return uninterrupted(() -> lookAt(path, identity, payloadBytes));
+  }
+
+  private static IndexFile lookAt(Path path, long identity, List<Integer> payloadBytes)
+      throws IOException {
     var file = FileChannel.open(path, LOOK);
     try {
       var bytes = IndexHeader.bytesOf(file);
@@ -141,7 +151,7 @@ public final class IndexFile implements AutoCloseable {
       if (header.identity() != identity || header.slotCounts().size() != payloadBytes.size()) {
         throw new IOException(path + " is of another block file");
       }
-      var records = new IndexFile(path, file, header, payloadBytes, null, false);
+      var records = new IndexFile(path, LOOK, file, header, payloadBytes, null, false);
       records.scanEpoch = Long.MAX_VALUE;
       records.scanFloor = header.floor();
       return records;
@@ -159,7 +169,8 @@ public final class IndexFile implements AutoCloseable {
       Path blockFile,
       IndexHeader wanted,
       List<Integer> payloadBytes,
-      boolean discardsOther)
+      boolean discardsOther,
+      boolean created)
       throws IOException {
     boolean exists = Files.exists(path, LinkOption.NOFOLLOW_LINKS);
     if (exists && !Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)) {
@@ -197,7 +208,7 @@ public final class IndexFile implements AutoCloseable {
     var file = FileChannel.open(path, OPEN);
     try {
       reserve(path, file, header);
-      return new IndexFile(path, file, header, payloadBytes, cold, !exists);
+      return new IndexFile(path, OPEN, file, header, payloadBytes, cold, created);
     } catch (IOException | RuntimeException e) {
       file.close();
       throw e;
@@ -378,18 +389,35 @@ public final class IndexFile implements AutoCloseable {
     void on(FileChannel channel) throws IOException;
   }
 
-  /** Whoever is interrupted in the midst of an access closes the channel, for all threads. */
   private void withFile(Access access) throws IOException {
+    uninterrupted(
+        () -> {
+          access.on(channel());
+          return true;
+        });
+  }
+
+  private synchronized FileChannel channel() throws IOException {
+    if (!closed && !file.isOpen()) {
+      file = FileChannel.open(path, options);
+    }
+    return file;
+  }
+
+  private interface Attempt<T> {
+    T make() throws IOException;
+  }
+
+  /** Whoever is interrupted in the midst of an access closes the channel, for all threads. */
+  private static <T> T uninterrupted(Attempt<T> attempt) throws IOException {
     boolean interrupted = false;
     try {
-      for (int left = REOPENS_MAX; ; left--) {
+      for (int left = INTERRUPTS_MAX; ; left--) {
         interrupted |= Thread.interrupted();
-        var channel = channel();
         try {
-          access.on(channel);
-          return;
+          return attempt.make();
         } catch (ClosedChannelException e) {
-          if (left == 0 || !reopen(channel)) {
+          if (left == 0) {
             throw e;
           }
         }
@@ -399,17 +427,6 @@ public final class IndexFile implements AutoCloseable {
         Thread.currentThread().interrupt();
       }
     }
-  }
-
-  private synchronized FileChannel channel() {
-    return file;
-  }
-
-  private synchronized boolean reopen(FileChannel gone) throws IOException {
-    if (!closed && file == gone) {
-      file = FileChannel.open(path, OPEN);
-    }
-    return !closed;
   }
 
   /**

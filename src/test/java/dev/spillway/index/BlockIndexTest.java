@@ -261,10 +261,15 @@ class BlockIndexTest {
 
   /** The one slot held key 1, and a store of key 2 is on its way into it. */
   private static int storeOverAnother(BlockIndex own) {
-    int entry = own.reserve(0, 1, 1, -1);
+    store(own, 1);
+    return own.reserve(0, 2, 2, -1);
+  }
+
+  private static int store(BlockIndex own, long key) {
+    int entry = own.reserve(0, key, key, -1);
     own.commit(entry);
     own.release(entry);
-    return own.reserve(0, 2, 2, -1);
+    return entry;
   }
 
   private static List<Integer> namedOf(BlockIndex own, long high, long low) {
@@ -361,9 +366,7 @@ class BlockIndexTest {
   @Test
   void aRecordThatIsReadAfterItsSlotWasOverwrittenIsOfNothing() {
     var own = new BlockIndex(List.of(1L), 10);
-    int entry = own.reserve(0, 2, 2, -1);
-    own.commit(entry);
-    own.release(entry);
+    store(own, 2);
     assertThat(restoreKey1(own)).isFalse();
     assertThat(saidOfKey1(own, false)).isEmpty();
   }
@@ -372,10 +375,7 @@ class BlockIndexTest {
   @Test
   void aRecordOfASlotThatThisProcessHasOverwrittenIsNotRestoredThoughTheSlotIsFree() {
     var own = new BlockIndex(List.of(1L), 10);
-    int entry = own.reserve(0, 2, 2, -1);
-    own.commit(entry);
-    own.release(entry);
-    own.invalidate(entry);
+    own.invalidate(store(own, 2));
     assertThat(own.freeCount()).isEqualTo(1);
     assertThat(restoreKey1(own)).isFalse();
     assertThat(own.storedCount()).isZero();

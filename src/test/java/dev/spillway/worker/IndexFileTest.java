@@ -1,6 +1,7 @@
 package dev.spillway.worker;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.DeviceEvent;
@@ -12,6 +13,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.channels.NonWritableChannelException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -56,6 +58,49 @@ class IndexFileTest {
     }
     var header = ByteBuffer.wrap(Files.readAllBytes(path)).order(ByteOrder.LITTLE_ENDIAN);
     assertThat(header.getLong(FLOOR_AT)).isEqualTo(FLOORS);
+  }
+
+  @Test
+  void anInterruptedOwnerOpensNewAndOldRecords() throws IOException {
+    for (int round = 0; round < 2; round++) {
+      Thread.currentThread().interrupt();
+      try (var file = open()) {
+        file.begin(9 + round);
+        assertThat(file.nextRun().isEnd()).as("there is nothing yet").isEqualTo(round == 0);
+      }
+      assertThat(Thread.interrupted()).as("it is still interrupted").isTrue();
+    }
+  }
+
+  /** Who only looks, maybe beside an owner, does not write, also after an interrupt. */
+  @Test
+  void whatWasOpenedToLookAtStaysSoAfterAnInterrupt() throws Exception {
+    open().close();
+    var blocks = directory.resolve("rank-0-of-1.blocks");
+    long identity = RestoreSpeedTest.mode(blocks, 64).identity();
+    try (var file = IndexFile.look(blocks, identity, List.of(4096))) {
+      var looking = new CompletableFuture<Boolean>();
+      var looker = new Thread(() -> looking.completeAsync(() -> forceOften(file), Runnable::run));
+      looker.start();
+      while (!looking.isDone()) {
+        looker.interrupt();
+        LockSupport.parkNanos(1_000_000);
+      }
+      assertThat(looking.join()).isTrue();
+      assertThatThrownBy(() -> file.write(ByteBuffer.allocate(64), 0))
+          .isInstanceOf(NonWritableChannelException.class);
+    }
+  }
+
+  private static boolean forceOften(IndexFile file) {
+    try {
+      for (int i = 0; i < FLOORS; i++) {
+        file.force();
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return true;
   }
 
   private static boolean raiseFloors(IndexFile file) {

@@ -252,6 +252,27 @@ class RanksTest {
     }
   }
 
+  /** Nobody overwrites what lies on its disk any more; who asked for it hears so. */
+  @Test
+  void whatIsToBeForgottenOnARankThatDiesIsAnsweredAsLeft() throws Exception {
+    try (var other = new OtherRank("");
+        var spillway = open(Duration.ofSeconds(30))) {
+      store(spillway, 1, 4);
+      try (var lease = spillway.lookup(keys(1, 4))) {
+        assertThat(lease.size()).isEqualTo(4);
+        var held = spillway.forget(0, keys(1, 4)); // the lease keeps it from being overwritten
+        spillway.poll();
+        assertThat(held).isNotDone();
+        other.signal("KILL");
+        while (!held.isDone()) {
+          spillway.poll(Duration.ofMillis(10));
+        }
+        assertThat(held).isCompletedWithValue(4);
+      }
+      assertThat(spillway.forget(0, keys(1, 4))).as("no longer known").isCompleted();
+    }
+  }
+
   /** Shows: F27 F50, case57: after a lapsed lease outcomes are dropped, and quiet is taken in. */
   @Test
   void aRankThatIsSilentLosesItsLeaseAndIsStillHeardOnQuiet() throws Exception {

@@ -125,6 +125,33 @@ class IndexFileTest {
     assertThat(outcomeOfFloor(worker, 101)).isEqualTo(BlockOutcome.WRITE_ERROR);
   }
 
+  /** What lay there is gone; a record of it would only be found out by the next process. */
+  @Test
+  void aSlotWhoseSpaceWasGivenBackHasNoRecord() throws IOException {
+    var engine = new MemoryEngine(16);
+    engine.endAtOnce(BlockOutcome.STORED);
+    var file = open();
+    var worker = new TransferWorker(engine, 0, 4, file, () -> 1_700_000_000);
+    worker.begin(9);
+    doOnSlots(worker, Operation.STORE, 2, 3);
+    doOnSlots(worker, Operation.PUNCH, 2);
+    worker.close();
+    var records = ByteBuffer.wrap(Files.readAllBytes(file.path()));
+    assertThat(records.slice(4096 + 64 * 3, 64)).as("slot 3").isNotEqualTo(ByteBuffer.allocate(64));
+    assertThat(records.slice(4096 + 64 * 2, 64)).as("slot 2").isEqualTo(ByteBuffer.allocate(64));
+  }
+
+  private static void doOnSlots(TransferWorker worker, Operation operation, int... slots) {
+    var plan = new TransferPlan();
+    plan.begin(1, operation, 0, DeviceEvent.NOW);
+    for (int slot : slots) {
+      plan.add(slot, slot, 9L << 32 | slot, 7, slot);
+    }
+    worker.offer(plan);
+    worker.doWork();
+    worker.doWork();
+  }
+
   private static BlockOutcome outcomeOfFloor(TransferWorker worker, long generation) {
     var plan = new TransferPlan();
     plan.begin(1, Operation.FORGET, 0, DeviceEvent.NOW);

@@ -264,7 +264,7 @@ class RanksTest {
         spillway.poll();
         assertThat(held).isNotDone();
         other.signal("KILL");
-        while (!held.isDone()) {
+        for (int i = 0; i < 1000 && !held.isDone(); i++) {
           spillway.poll(Duration.ofMillis(10));
         }
         assertThat(held).isCompletedWithValue(4);

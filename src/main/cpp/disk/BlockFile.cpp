@@ -531,7 +531,8 @@ void BlockFile::adopt(const FileOptions& options) {
       return discardContent("its superblock was damaged");
     }
     fail(OpenReason::kLayout, 0,
-         path_ + " is not a Spillway block file, or its superblock is damaged; move it away");
+         path_ + " is not a Spillway block file, or its superblock is damaged" +
+             otherVersion(first) + "; move it away");
   }
   const bool firstCounts = intact(first) && (!intact(second) || first.epoch >= second.epoch);
   const Superblock& found = firstCounts ? first : second;

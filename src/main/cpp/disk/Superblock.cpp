@@ -58,6 +58,12 @@ void seal(Superblock& superblock) {
 
 bool hasMagic(const Superblock& superblock) { return superblock.magic == kMagic; }
 
+std::string otherVersion(const Superblock& damaged) {
+  if (!hasMagic(damaged) || damaged.version == kFormatVersion) return "";
+  return ", or of format version " + std::to_string(damaged.version) + " (" +
+         std::to_string(kFormatVersion) + " is read here)";
+}
+
 bool intact(const Superblock& superblock) {
   return hasMagic(superblock) && superblock.check == checkOf(superblock);
 }

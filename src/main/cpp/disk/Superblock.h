@@ -54,6 +54,10 @@ void seal(Superblock& superblock);
 // Whether the bytes begin as a superblock does.
 bool hasMagic(const Superblock& superblock);
 
+// ", or of format version N (M is read here)" where damaged bytes begin as another version's
+// superblock: a later one may have its check elsewhere. Else empty.
+std::string otherVersion(const Superblock& damaged);
+
 // Whether the bytes are a superblock, of any version, with an intact check.
 bool intact(const Superblock& superblock);
 

@@ -150,7 +150,10 @@ final class StoredFiles {
             ? second
             : first;
     if (found == null) {
-      throw new IOException(path + " is no Spillway block file, or its superblock is damaged");
+      throw new IOException(
+          path
+              + " is no Spillway block file, or its superblock is damaged"
+              + otherVersion(file, memory));
     }
     if (found.getInt(AT_VERSION) != VERSION) {
       throw new IOException(
@@ -158,6 +161,18 @@ final class StoredFiles {
               .formatted(path, found.getInt(AT_VERSION), VERSION));
     }
     return found;
+  }
+
+  /** A later version may have its check elsewhere; what it calls itself is still worth saying. */
+  private static String otherVersion(FileChannel file, NativeMemory memory) throws IOException {
+    var bytes = memory.view(0, AT_VERSION + Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN);
+    if (!readWhole(file, bytes, 0) || bytes.getLong(0) != MAGIC) {
+      return "";
+    }
+    int version = bytes.getInt(AT_VERSION);
+    return version == VERSION
+        ? ""
+        : ", or of format version %d; this library reads %d".formatted(version, VERSION);
   }
 
   private static @Nullable ByteBuffer superblockAt(FileChannel file, long at, NativeMemory memory)
@@ -171,7 +186,7 @@ final class StoredFiles {
       return null;
     }
     int groups = bytes.getInt(AT_GROUP_COUNT);
-    if (groups < 1 || groups > GROUPS_MAX) {
+    if (bytes.getInt(AT_VERSION) == VERSION && (groups < 1 || groups > GROUPS_MAX)) {
       return null;
     }
     var copy = ByteBuffer.allocate(SUPERBLOCK_BYTES).order(ByteOrder.LITTLE_ENDIAN);

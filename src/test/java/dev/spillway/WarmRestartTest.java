@@ -560,6 +560,31 @@ class WarmRestartTest {
     }
   }
 
+  /** Its check may lie elsewhere, so that it seems damaged; what it calls itself is said. */
+  @Test
+  void aBlockFileOfALaterFormatIsRefusedByItsNumberWhereverItsCheckIs() throws IOException {
+    try (var test = open()) {
+      test.store(1, 0, 8);
+    }
+    var version = new byte[] {77, 0, 0, 0};
+    write(blocks(), 8, version);
+    write(blocks(), HEADER / 4 + 8, version);
+    assertThatThrownBy(this::open)
+        .isInstanceOf(OpenRefusedException.class)
+        .hasMessageContaining("format version 77 (3 is read here)");
+    assertThatThrownBy(() -> Spillway.inspect(directory))
+        .hasMessageContaining("format version 77; this library reads 3");
+    write(index(), 8, version);
+    write(blocks(), 8, new byte[] {3, 0, 0, 0});
+    try (var test = open()) {
+      assertThat(test.hits(1, 8)).isZero();
+    }
+    assertThat(Spillway.inspect(directory).get(0).trouble()).isEmpty();
+    write(index(), 8, version);
+    assertThat(Spillway.inspect(directory).get(0).trouble())
+        .contains("damaged, or of format version 77");
+  }
+
   private void laterFormat() throws IOException {
     var header = java.nio.ByteBuffer.wrap(read(index(), 0, INDEX_HEADER));
     header.order(java.nio.ByteOrder.LITTLE_ENDIAN).putInt(8, 2);

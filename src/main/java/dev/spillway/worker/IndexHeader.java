@@ -85,7 +85,10 @@ record IndexHeader(
       throw new Unreadable("it is cut off after " + bytes.remaining() + " bytes");
     }
     if (versionOf(bytes) == null) {
-      throw new Unreadable("its header is damaged");
+      int said = bytes.getLong(0) == MAGIC ? bytes.getInt(AT_VERSION) : VERSION;
+      throw new Unreadable(
+          "its header is damaged"
+              + (said == VERSION ? "" : ", or of format version %d".formatted(said)));
     }
     int groups = bytes.getInt(AT_GROUP_COUNT);
     if (groups < 1 || groups > GROUPS_MAX || bytes.getInt(AT_RECORD_BYTES) != IndexRecord.BYTES) {

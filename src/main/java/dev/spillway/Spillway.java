@@ -1014,7 +1014,7 @@ public final class Spillway implements AutoCloseable {
 
   private boolean hasNews(Rank rank) {
     return rank.hasReports()
-        || (!restored.isOver() && rank.hasRestored())
+        || (!restored.isOver() && (restored.isReady() || rank.hasRestored()))
         || (rank.loss() != null && !ledger.isLost(rank.hello().rank()));
   }
 

@@ -9,6 +9,7 @@ import dev.spillway.block.BlockKeys;
 import dev.spillway.block.BlockOutcome;
 import dev.spillway.block.KvLayout;
 import dev.spillway.block.PrefixHasher;
+import dev.spillway.engine.EngineOptions.Allocation;
 import dev.spillway.engine.FaultSpec;
 import dev.spillway.testing.SpillwayFixture;
 import dev.spillway.testing.TestDevices;
@@ -266,6 +267,41 @@ class ForgetTest {
       assertThat(test.spillway.await(test.spillway.forget(0, keys(1, 8)))).isZero();
       assertThat(test.hits(1, 8)).isZero();
     }
+  }
+
+  /**
+   * One poll takes in more of the records than it works on; nobody wakes the owner for the rest.
+   */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void recordsThatWereTakenInAreNotSleptOver(boolean thread) throws InterruptedException {
+    var layout = KvLayout.ofBlockBytes(4096, 16);
+    UnaryOperator<SpillwayConfig.Builder> options =
+        builder ->
+            builder
+                .capacityBytes(40_000L * 4096)
+                .allocation(Allocation.SPARSE)
+                .restoreWait(Duration.ZERO)
+                .workerThread(thread);
+    try (var test = new SpillwayFixture(directory, layout, 32, options)) {
+      test.store(1, 0, 8);
+    }
+    try (var test = new SpillwayFixture(directory, layout, 32, options)) {
+      while (threadsNamed("spillway-restore-0") > 0) {
+        Thread.sleep(1); // all is read
+      }
+      long from = System.nanoTime();
+      var forgotten = test.spillway.forgetTenant("nobody");
+      assertThat(test.spillway.awaitIdle(Duration.ofSeconds(6))).isTrue();
+      assertThat(forgotten).isCompletedWithValue(0);
+      assertThat(Duration.ofNanos(System.nanoTime() - from)).isLessThan(Duration.ofSeconds(5));
+    }
+  }
+
+  private static long threadsNamed(String name) {
+    return Thread.getAllStackTraces().keySet().stream()
+        .filter(thread -> thread.getName().equals(name))
+        .count();
   }
 
   /** A store that evicts a block and then does not happen has left its bytes where they were. */

@@ -177,6 +177,7 @@ struct KvEngine::State {
         load(parts()) {
     start(store);
     start(load);
+    file.claim();
     newFile.kept = true;
   }
 

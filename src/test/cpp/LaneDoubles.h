@@ -239,7 +239,7 @@ class LaneUnderTest {
   std::vector<uint8_t> device;
 
  private:
-  BlockFile file_;
+  ClaimedFile file_;
 
  public:
   std::vector<uint8_t> disk;

@@ -38,6 +38,14 @@ inline FileOptions fileOptions(const std::string& directory, uint32_t payloadByt
   return options;
 }
 
+// A block file as an engine has it once nothing can be refused any more.
+struct ClaimedFile : BlockFile {
+  explicit ClaimedFile(const FileOptions& options, const FileCalls& calls = realFileCalls())
+      : BlockFile(options, calls) {
+    claim();
+  }
+};
+
 // The error that opening gives; fails the test where it opens.
 template <typename Open>
 OpenError openError(Open open) {

@@ -201,7 +201,8 @@ std::string ownerText(const Superblock& superblock) {
 }
 
 bool ownerLives(const Superblock& superblock) {
-  return superblock.ownerPid != 0 && startTimeOf(superblock.ownerPid) == superblock.ownerStart;
+  return superblock.ownerPid != 0 && superblock.ownerStart != 0 &&
+         startTimeOf(superblock.ownerPid) == superblock.ownerStart;
 }
 
 uint64_t drawIdentity() {
@@ -221,7 +222,15 @@ void makeDirectory(const std::string& directory) {
          directory + " is a symbolic link; give the directory that it points to, " +
              std::filesystem::read_symlink(directory, error).string());
   }
-  std::filesystem::create_directories(directory, error);
+  const std::filesystem::path wanted(directory);
+  if (wanted.has_parent_path()) std::filesystem::create_directories(wanted.parent_path(), error);
+  // KV can be turned back into prompts: the last one is nobody else's from its first moment.
+  if (!error && mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    error.assign(errno, std::generic_category());
+  }
+  if (!error && !std::filesystem::is_directory(wanted, error) && !error) {
+    error.assign(ENOTDIR, std::generic_category());
+  }
   if (error)
     fail(pathReason(error.value()), error.value(), "cannot make the directory " + directory);
 }
@@ -266,7 +275,8 @@ int reserveFile(const std::string& path, uint64_t bytes) {
   return error;
 }
 
-BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls) : calls_(calls) {
+BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls)
+    : options_(options), calls_(calls) {
   makeDirectory(options.directory);
   path_ = options.directory + "/rank-" + std::to_string(options.rank) + "-of-" +
           std::to_string(options.rankCount) + ".blocks";
@@ -275,14 +285,24 @@ BlockFile::BlockFile(const FileOptions& options, const FileCalls& calls) : calls
     chooseAlignment(options, calls);
     layOut(options);
     adopt(options);
-    allocate(options, calls);
-    probe();
-    superblock_ = wanted(options);
-    raiseEpoch(epoch_ + 1);
-    if (options.keepNothing) removeAll();
+    checkSpace(options);
   } catch (...) {
     removeIfCreated();
     releaseFile();
+    throw;
+  }
+}
+
+void BlockFile::claim() {
+  try {
+    if (!discardReason_.empty()) discardContent();
+    allocate(options_, calls_);
+    probe();
+    superblock_ = wanted(options_);
+    raiseEpoch(epoch_ + 1);
+    if (options_.keepNothing) removeAll();
+  } catch (...) {
+    removeIfCreated();
     throw;
   }
 }
@@ -358,7 +378,13 @@ void BlockFile::openFile(const FileOptions& options) {
   if (memoryBacked_ && notice_.empty()) {
     say(options.directory + " is " + fileSystem_ + ": blocks lie in memory, not on a disk");
   }
-  const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (direct_ ? O_DIRECT : 0);
+  created_ = false;
+  struct stat found {};
+  const bool other = lstat(path_.c_str(), &found) == 0 && !S_ISREG(found.st_mode);
+  if (other && !S_ISLNK(found.st_mode)) {  // a pipe would be waited for
+    fail(OpenReason::kPath, 0, path_ + " is not a regular file");
+  }
+  const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (direct_ ? O_DIRECT : 0);
   // Another opener may make it, or take it away, between the two calls.
   constexpr int kTriesMax = 100;
   for (int tries = 0; tries < kTriesMax; tries++) {
@@ -418,8 +444,10 @@ void BlockFile::lock(int64_t until) {
     }
     if (now >= until) {
       fail(OpenReason::kLocked, 0,
-           path_ + " is still locked by requests in flight of a process that ended (pid " +
-               std::to_string(superblock.ownerPid) + ")");
+           path_ +
+               " is still locked: by requests in flight of a process that ended, or by one that "
+               "is not seen from here (pid " +
+               std::to_string(superblock.ownerPid) + " where it runs); open it when that has gone");
     }
     const timespec pause{0, 20'000'000};
     nanosleep(&pause, nullptr);
@@ -528,7 +556,8 @@ void BlockFile::adopt(const FileOptions& options) {
   if (!intact(first) && !intact(second)) {
     if (headerIsBlank()) return;  // an open that was cut short before its superblock
     if (options.discardOther && (hasMagic(first) || hasMagic(second))) {
-      return discardContent("its superblock was damaged");
+      discardReason_ = "its superblock was damaged";
+      return;
     }
     fail(OpenReason::kLayout, 0,
          path_ + " is not a Spillway block file, or its superblock is damaged" +
@@ -536,19 +565,27 @@ void BlockFile::adopt(const FileOptions& options) {
   }
   const bool firstCounts = intact(first) && (!intact(second) || first.epoch >= second.epoch);
   const Superblock& found = firstCounts ? first : second;
-  epoch_ = found.epoch;
-  if (const auto text = difference(found, wanted(options))) {
-    if (options.discardOther) return discardContent(*text);
-    fail(OpenReason::kLayout, 0,
-         path_ + " holds another layout: " + *text +
-             "; move it away, or ask for its content to be discarded (discardOther)");
+  auto text = difference(found, wanted(options));
+  if (!text && found.epoch > kEpochMax) {
+    text = "epoch is " + std::to_string(found.epoch) + " in the file and at most " +
+           std::to_string(kEpochMax) + " here";
+  }
+  // Where content is discarded the epoch goes on, so that no generation comes again.
+  epoch_ = found.epoch > kEpochMax ? 0 : found.epoch;
+  if (text) {
+    if (!options.discardOther) {
+      fail(OpenReason::kLayout, 0,
+           path_ + " holds another layout: " + *text +
+               "; move it away, or ask for its content to be discarded (discardOther)");
+    }
+    discardReason_ = *text;
+    return;
   }
   identity_ = found.identity;
 }
 
-// The epoch goes on, so that no generation comes again.
-void BlockFile::discardContent(const std::string& why) {
-  say("what " + path_ + " held is discarded: " + why);
+void BlockFile::discardContent() {
+  say("what " + path_ + " held is discarded: " + discardReason_);
   if (ftruncate(file_, 0) != 0) fail(pathReason(errno), errno, "emptying " + path_);
 }
 
@@ -569,10 +606,16 @@ bool BlockFile::headerIsBlank() const {
 }
 
 // Looked at first: a file system that runs out while it reserves keeps what it has taken.
-void BlockFile::checkSpace(const FileOptions& options, uint64_t allocatedBytes) const {
+void BlockFile::checkSpace(const FileOptions& options) const {
+  if (options.allocation == Allocation::kSparse) return;
+  struct stat status {};
   struct statfs space {};
-  if (fstatfs(file_, &space) != 0) fail(OpenReason::kPath, errno, path_);
-  const uint64_t free = space.f_bavail * static_cast<uint64_t>(space.f_bsize);
+  if (fstat(file_, &status) != 0 || fstatfs(file_, &space) != 0) {
+    fail(OpenReason::kPath, errno, path_);
+  }
+  const auto allocatedBytes = static_cast<uint64_t>(status.st_blocks) * 512;
+  const auto unit = static_cast<uint64_t>(space.f_frsize > 0 ? space.f_frsize : space.f_bsize);
+  const uint64_t free = space.f_bavail * unit;
   uint64_t needed = fileBytes_ > allocatedBytes ? fileBytes_ - allocatedBytes : 0;
   for (const Region& region : regions_) needed += region.slotCount * options.slotRecordBytes;
   if (needed + options.freeFloorBytes <= free) return;
@@ -582,7 +625,8 @@ void BlockFile::checkSpace(const FileOptions& options, uint64_t allocatedBytes) 
           : " and " + std::to_string(options.freeFloorBytes) + " are to stay free";
   fail(OpenReason::kSpace, ENOSPC,
        path_ + " needs " + std::to_string(needed) + " bytes, " + std::to_string(free) +
-           " are free" + floor + "; lower the capacity");
+           " are free" + floor +
+           (needed == 0 ? "; free some, or lower the floor" : "; lower the capacity"));
 }
 
 void BlockFile::allocate(const FileOptions& options, const FileCalls& calls) {
@@ -590,9 +634,6 @@ void BlockFile::allocate(const FileOptions& options, const FileCalls& calls) {
   if (fstat(file_, &status) != 0) fail(OpenReason::kPath, errno, path_);
   if (fchmod(file_, 0600) != 0) fail(OpenReason::kPermission, errno, "mode 0600 on " + path_);
   const auto oldBytes = static_cast<uint64_t>(status.st_size);
-  if (options.allocation != Allocation::kSparse) {
-    checkSpace(options, static_cast<uint64_t>(status.st_blocks) * 512);
-  }
   try {
     reserve(options, calls, oldBytes);
   } catch (...) {
@@ -605,7 +646,7 @@ void BlockFile::allocate(const FileOptions& options, const FileCalls& calls) {
 
 void BlockFile::reserve(const FileOptions& options, const FileCalls& calls, uint64_t oldBytes) {
   const auto bytes = static_cast<off_t>(fileBytes_);
-  if (oldBytes > fileBytes_ || options.allocation != Allocation::kPreallocate) {
+  if (oldBytes > fileBytes_ || options.allocation == Allocation::kSparse) {
     if (ftruncate(file_, bytes) != 0) fail(pathReason(errno), errno, "size of " + path_);
   }
   switch (options.allocation) {
@@ -623,17 +664,31 @@ void BlockFile::reserve(const FileOptions& options, const FileCalls& calls, uint
     }
     case Allocation::kZeroFill:
       say("space of " + path_ + " is reserved by writing zeros");
-      return zeroFill(std::max(oldBytes, headerBytes_));
+      return zeroFill(std::min(oldBytes, fileBytes_));
     case Allocation::kSparse:
       say("space of " + path_ + " is not reserved: a full disk will show at some later store");
       return;
   }
 }
 
-void BlockFile::zeroFill(uint64_t from) {
+// The file grows as it is filled, so that its size tells how far an open came that was cut short.
+// Holes in what is there are of a time when it was sparse.
+void BlockFile::zeroFill(uint64_t oldBytes) {
+  for (off_t at = 0; at < static_cast<off_t>(oldBytes);) {
+    const off_t hole = lseek(file_, at, SEEK_HOLE);
+    if (hole < 0 || hole >= static_cast<off_t>(oldBytes)) break;
+    const off_t data = lseek(file_, hole, SEEK_DATA);
+    const uint64_t end = data < 0 ? oldBytes : std::min<uint64_t>(data, oldBytes);
+    writeZeros(roundUp(static_cast<uint64_t>(hole), alignment_), roundDown(end, alignment_));
+    at = static_cast<off_t>(end);
+  }
+  writeZeros(roundDown(oldBytes, alignment_), fileBytes_);
+}
+
+void BlockFile::writeZeros(uint64_t from, uint64_t to) {
   const AlignedBytes zeros = alignedBytes(kZeroFillBytes);
-  for (uint64_t at = roundDown(from, alignment_); at < fileBytes_;) {
-    const uint64_t bytes = std::min(kZeroFillBytes, fileBytes_ - at);
+  for (uint64_t at = from; at < to;) {
+    const uint64_t bytes = std::min(kZeroFillBytes, to - at);
     const ssize_t moved = writeWhole(file_, zeros.get(), bytes, at);
     const int error = moved < 0 ? errno : ENOSPC;
     const uint64_t whole = moved < 0 ? 0 : roundDown(static_cast<uint64_t>(moved), alignment_);

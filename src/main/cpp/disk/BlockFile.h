@@ -68,13 +68,18 @@ struct Region {
 // which they cover the same tokens, and the file is one band after the other: so a slot lies where
 // it lies at every capacity, and a file that grows or shrinks keeps what fits. Knows nothing of
 // what the slots hold. The constructor checks everything that can be checked beforehand and throws
-// OpenError; afterwards the object is immutable and may be read by any thread.
+// OpenError, with what an earlier owner left untouched; `claim` makes the file ours. Afterwards the
+// object is immutable and may be read by any thread.
 class BlockFile {
  public:
   explicit BlockFile(const FileOptions& options, const FileCalls& calls = realFileCalls());
   ~BlockFile();
   BlockFile(const BlockFile&) = delete;
   BlockFile& operator=(const BlockFile&) = delete;
+
+  // Empties, cuts or extends the file as the options ask, tries it, and raises its epoch: once, and
+  // last, when all else that can be refused has been. Throws OpenError.
+  void claim();
 
   int descriptor() const { return file_; }
   const std::string& path() const { return path_; }
@@ -114,20 +119,23 @@ class BlockFile {
   void adopt(const FileOptions& options);
   bool headerIsBlank() const;
   void allocate(const FileOptions& options, const FileCalls& calls);
-  void discardContent(const std::string& why);
-  void checkSpace(const FileOptions& options, uint64_t allocatedBytes) const;
+  void discardContent();
+  void checkSpace(const FileOptions& options) const;
   void reserve(const FileOptions& options, const FileCalls& calls, uint64_t oldBytes);
-  void zeroFill(uint64_t from);
+  void zeroFill(uint64_t oldBytes);
+  void writeZeros(uint64_t from, uint64_t to);
   void probe();
   void writeSuperblock(Superblock superblock);
   void removeAll();
   void releaseFile();
   void say(const std::string& sentence);
 
+  const FileOptions options_;
   const FileCalls calls_;
   std::string path_;
   std::string fileSystem_;
   std::string notice_;
+  std::string discardReason_;  // why what is there must go; empty where it stays
   int file_ = -1;
   bool created_ = false;
   bool locked_ = false;

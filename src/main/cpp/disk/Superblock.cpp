@@ -19,6 +19,12 @@ std::string differs(const std::string& field, const std::string& found, const st
   return field + " is " + found + " in the file and " + wanted + " here";
 }
 
+// A file's may lack the zero at its end.
+template <size_t kBytes>
+std::string textOf(const std::array<char, kBytes>& bytes) {
+  return {bytes.data(), strnlen(bytes.data(), kBytes)};
+}
+
 std::string hex(uint64_t value) {
   std::array<char, 20> text{};
   std::snprintf(text.data(), text.size(), "%016lx", static_cast<unsigned long>(value));
@@ -70,8 +76,8 @@ bool intact(const Superblock& superblock) {
 
 std::optional<std::string> difference(const Superblock& found, const Superblock& wanted) {
   if (auto text = numberDifference("format version", found.version, kFormatVersion)) return text;
-  const std::string foundName(found.nameSpace.data());
-  const std::string wantedName(wanted.nameSpace.data());
+  const std::string foundName = textOf(found.nameSpace);
+  const std::string wantedName = textOf(wanted.nameSpace);
   if (foundName != wantedName) {
     return differs("namespace", "\"" + foundName + "\"", "\"" + wantedName + "\"");
   }

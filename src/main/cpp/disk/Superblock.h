@@ -11,6 +11,8 @@ constexpr uint32_t kFormatVersion = 3;
 constexpr uint32_t kGroupsMax = 16;
 constexpr uint32_t kNameSpaceBytesMax = 255;
 constexpr uint64_t kSuperblockBytes = 4096;
+// An epoch is the high half of a generation; two are left for the opens that raise it.
+constexpr uint64_t kEpochMax = 0xfffffffd;
 
 // Slots of one KV group within the file: `bandSlots` of them, from `offset` on, in each band.
 struct RegionRecord {

@@ -66,6 +66,14 @@ final class LocalRank implements Rank {
   }
 
   /** The records of an engine that is open, or null where none are to be kept. */
+  /** What is refused here is refused before the block file was touched. */
+  static void checkRecords(int rank, int rankCount, SpillwayConfig config) {
+    if (config.warmRestart()) {
+      var name = "rank-%d-of-%d.blocks".formatted(rank, rankCount);
+      IndexFile.check(config.directory().resolve(name), config.discardOther());
+    }
+  }
+
   static @Nullable IndexFile recordsOf(
       TransferEngine engine, int rank, int rankCount, SpillwayConfig config) {
     if (!config.warmRestart()) {

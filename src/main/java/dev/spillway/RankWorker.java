@@ -79,6 +79,7 @@ public final class RankWorker implements AutoCloseable {
       throw new IllegalArgumentException(
           "a configuration without device memory; builder(directory, device) would be right");
     }
+    LocalRank.checkRecords(rank, rankCount, config);
     var engine = NativeEngine.open(config.engineOptions(0, rank, rankCount));
     IndexFile records = null;
     try {
@@ -104,9 +105,9 @@ public final class RankWorker implements AutoCloseable {
             closed ? "this worker is closed" : "this worker serves, or has served, a scheduler");
       }
       begun = true;
+      toClose = channel; // a close from now on finds it
     }
     try (var link = new RankChannel(channel)) {
-      toClose = channel;
       serve(link);
     } finally {
       over.countDown();

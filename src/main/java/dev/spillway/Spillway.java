@@ -83,6 +83,7 @@ public final class Spillway implements AutoCloseable {
   private final Duration closeWait;
   private final LongSupplier nanoClock;
   private final RestoredRanks restored;
+  private boolean unread; // records may name more than was told
   private final boolean keepsRecords;
 
   private volatile @Nullable Thread owner;
@@ -192,34 +193,30 @@ public final class Spillway implements AutoCloseable {
 
   /**
    * What lies in a directory: superblocks, records, ages, groups. Reads only, and takes no lock, so
-   * that it may be asked beside an owner.
+   * that it may be asked beside an owner. A file that cannot be read, or is none of Spillway's,
+   * says why as its trouble.
    *
-   * @throws IOException where a file cannot be read or is none of Spillway's
+   * @throws IOException where the directory cannot be read
    */
   public static List<StoredFile> inspect(Path directory) throws IOException {
-    var files = new ArrayList<StoredFile>();
-    for (var path : StoredFiles.in(directory)) {
-      files.add(StoredFiles.inspect(path));
-    }
-    return files;
+    return StoredFiles.in(directory).stream().map(StoredFiles::inspect).toList();
   }
 
   /**
-   * Reads every block in a directory that nobody has open and compares its checksum.
+   * Reads every block in a directory that nobody has open and compares its checksum. A file that
+   * cannot be opened, is none of Spillway's, or is in use, says why as its trouble.
    *
    * @param bytesPerSecond at most
-   * @throws IOException where a file cannot be opened, is none of Spillway's, or is in use
+   * @throws IOException where the directory cannot be read
    */
   public static List<StoredFile> verify(Path directory, long bytesPerSecond) throws IOException {
     if (bytesPerSecond < 1) {
       throw new IllegalArgumentException(
           "bytesPerSecond is " + bytesPerSecond + "; at least 1 would be right");
     }
-    var files = new ArrayList<StoredFile>();
-    for (var path : StoredFiles.in(directory)) {
-      files.add(StoredFiles.verify(path, bytesPerSecond));
-    }
-    return files;
+    return StoredFiles.in(directory).stream()
+        .map(path -> StoredFiles.verify(path, bytesPerSecond))
+        .toList();
   }
 
   private static void closeQuietly(ByteChannel channel) {
@@ -231,6 +228,7 @@ public final class Spillway implements AutoCloseable {
   }
 
   private static Rank openLocal(SpillwayConfig config, int rank, OwnerWaker waker) {
+    LocalRank.checkRecords(rank, config.rankCount(), config);
     var engine = NativeEngine.open(config.engineOptions(rank, rank, config.rankCount()));
     IndexFile records = null;
     try {
@@ -601,7 +599,7 @@ public final class Spillway implements AutoCloseable {
         entry -> ledger.forget(entry, forgetting),
         entry -> ledger.awaitOverwriting(entry, forgetting));
     if (restored.isOver()) {
-      forgetting.named(true);
+      forgetting.named(!unread);
     } else {
       forgetLater.add(new ForgetLater(isNamed, forgetting)); // what is yet to be found again
     }
@@ -847,7 +845,8 @@ public final class Spillway implements AutoCloseable {
       rank.takeReports(ledger::apply);
       var loss = rank.loss();
       if (loss != null && !rank.hasReports() && ledger.rankLost(rank.hello().rank())) {
-        endRestoring(); // it has no more to tell
+        unread |= !restored.isOver(); // it has no more to tell
+        endRestoring();
         LOG.error("rank {} is lost: {}", rank.hello().rank(), loss);
       }
     }
@@ -897,7 +896,8 @@ public final class Spillway implements AutoCloseable {
     }
     if (restored.isOver()) {
       index.restoring().end();
-      nameForgotten(true);
+      unread = restored.isCutOff();
+      nameForgotten(!unread);
       LOG.info("{} blocks of earlier processes are found again", index.restoring().restored());
     }
   }

@@ -113,7 +113,7 @@ public record SpillwayStats(
    * @param identity of the content, drawn when it was begun, hexadecimal
    * @param epoch of the last open
    * @param ownerPid who opened it last
-   * @param trouble why the records cannot be read, or empty
+   * @param trouble why the records cannot be read, or, without groups, the whole file; or empty
    * @param records that are whole and count
    * @param torn records whose own check is wrong
    * @param voided whole records that do not count
@@ -153,6 +153,18 @@ public record SpillwayStats(
     public StoredFile {
       groups = List.copyOf(groups);
       firstBad = List.copyOf(firstBad);
+    }
+
+    /** A file of which nothing can be said but why. */
+    static StoredFile unreadable(String path, String trouble) {
+      return new StoredFile(
+          path, 0, 0, "", "", "", 0, 0, 0, 0, 0, List.of(), trouble, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+          List.of());
+    }
+
+    /** Whether anything but its trouble is known. */
+    public boolean isReadable() {
+      return !groups.isEmpty();
     }
 
     /**

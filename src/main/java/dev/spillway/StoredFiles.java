@@ -11,9 +11,12 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
+import java.nio.channels.OverlappingFileLockException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.OpenOption;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -34,6 +37,9 @@ final class StoredFiles {
   private static final long MAGIC = 0x5941574c4c495053L; // "SPILLWAY" as bytes
   private static final int VERSION = 3;
   private static final int GROUPS_MAX = 16;
+  private static final long SLOTS_MAX = 1L << 30;
+  private static final int HEADER_BYTES_MIN = 65536;
+  private static final int HEADER_BYTES_MAX = 1 << 24;
   private static final int NAME_BYTES = 256;
   private static final int AT_VERSION = 8;
   private static final int AT_ALIGNMENT = 12;
@@ -67,39 +73,62 @@ final class StoredFiles {
   }
 
   /** What one block file and its records say of themselves. */
-  static StoredFile inspect(Path path) throws IOException {
-    try (var file = FileChannel.open(path, READ);
-        var memory = NativeMemory.map(SUPERBLOCK_BYTES)) {
-      var superblock = superblockOf(path, file, memory);
-      var look = new Look();
-      var trouble = look.at(path, superblock, null);
-      return report(path, file, superblock, look, trouble, 0, 0, List.of());
+  static StoredFile inspect(Path path) {
+    return looked(
+        path,
+        (file, superblock) -> {
+          var look = new Look();
+          var trouble = look.at(path, superblock, null);
+          return report(path, file, superblock, look, trouble, 0, 0, List.of());
+        });
+  }
+
+  private interface View {
+    StoredFile of(FileChannel file, ByteBuffer superblock) throws IOException;
+  }
+
+  /** One file that cannot be read hides no other. */
+  private static StoredFile looked(Path path, View view) {
+    try {
+      if (!Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)) {
+        throw new IOException("it is not a regular file"); // a pipe would be waited for
+      }
+      try (var file = FileChannel.open(path, READ);
+          var memory = NativeMemory.map(SUPERBLOCK_BYTES)) {
+        return view.of(file, superblockOf(file, memory));
+      }
+    } catch (AccessDeniedException e) {
+      return StoredFile.unreadable(path.toString(), "permission denied");
+    } catch (IOException | OverlappingFileLockException e) {
+      boolean here = e instanceof OverlappingFileLockException;
+      return StoredFile.unreadable(
+          path.toString(), here ? "this process verifies it already" : "" + e.getMessage());
     }
   }
 
   /**
-   * Reads every block that a record tells of and compares its checksum.
+   * Reads every block that a record tells of, where nobody has the file open, and compares its
+   * checksum.
    *
    * @param bytesPerSecond at most
-   * @throws IOException where somebody has the file open
    */
-  static StoredFile verify(Path path, long bytesPerSecond) throws IOException {
-    try (var file = FileChannel.open(path, READ);
-        var memory = NativeMemory.map(SUPERBLOCK_BYTES)) {
-      var superblock = superblockOf(path, file, memory);
-      try (var lock = file.tryLock(0, Long.MAX_VALUE, true)) {
-        if (lock == null) {
-          throw new IOException(
-              "%s is in use by pid %d; verify what nobody has open"
-                  .formatted(path, superblock.getLong(AT_OWNER)));
-        }
-        if (superblock.getInt(AT_CIPHER) != 0) {
-          throw new IOException(
-              path + " is encrypted; who has its key sees what is right by loading it");
-        }
-        return verify(path, file, superblock, bytesPerSecond);
-      }
-    }
+  static StoredFile verify(Path path, long bytesPerSecond) {
+    return looked(
+        path,
+        (file, superblock) -> {
+          try (var lock = file.tryLock(0, Long.MAX_VALUE, true)) {
+            if (lock == null) {
+              throw new IOException(
+                  "it is in use by pid %d; verify what nobody has open"
+                      .formatted(superblock.getLong(AT_OWNER)));
+            }
+            if (superblock.getInt(AT_CIPHER) != 0) {
+              throw new IOException(
+                  "it is encrypted; who has its key sees what is right by loading it");
+            }
+            return verify(path, file, superblock, bytesPerSecond);
+          }
+        });
   }
 
   private static StoredFile verify(
@@ -124,6 +153,11 @@ final class StoredFiles {
       return (long) bandSlots * slotBytes;
     }
 
+    boolean isPossible() {
+      boolean bytes = payloadBytes > 0 && payloadBytes <= slotBytes;
+      return bytes && bandSlots > 0 && offset > 0 && slotCount >= 0 && slotCount <= SLOTS_MAX;
+    }
+
     long offsetOf(int slot, long bandBytes) {
       return offset + slot / bandSlots * bandBytes + (long) (slot % bandSlots) * slotBytes;
     }
@@ -140,10 +174,9 @@ final class StoredFiles {
         superblock.getInt(at + 28));
   }
 
-  private static ByteBuffer superblockOf(Path path, FileChannel file, NativeMemory memory)
-      throws IOException {
+  private static ByteBuffer superblockOf(FileChannel file, NativeMemory memory) throws IOException {
     var first = superblockAt(file, 0, memory);
-    int headerBytes = first == null ? 65536 : first.getInt(AT_HEADER_BYTES);
+    int headerBytes = first == null ? HEADER_BYTES_MIN : first.getInt(AT_HEADER_BYTES);
     var second = superblockAt(file, headerBytes / 4, memory);
     var found =
         first == null || (second != null && second.getLong(AT_EPOCH) > first.getLong(AT_EPOCH))
@@ -151,14 +184,8 @@ final class StoredFiles {
             : first;
     if (found == null) {
       throw new IOException(
-          path
-              + " is no Spillway block file, or its superblock is damaged"
+          "it is no Spillway block file, or its superblock is damaged"
               + otherVersion(file, memory));
-    }
-    if (found.getInt(AT_VERSION) != VERSION) {
-      throw new IOException(
-          "%s has format version %d; this library reads %d"
-              .formatted(path, found.getInt(AT_VERSION), VERSION));
     }
     return found;
   }
@@ -185,12 +212,35 @@ final class StoredFiles {
     if (bytes.getLong(AT_CHECK) != check) {
       return null;
     }
-    int groups = bytes.getInt(AT_GROUP_COUNT);
-    if (bytes.getInt(AT_VERSION) == VERSION && (groups < 1 || groups > GROUPS_MAX)) {
-      return null;
-    }
     var copy = ByteBuffer.allocate(SUPERBLOCK_BYTES).order(ByteOrder.LITTLE_ENDIAN);
-    return copy.put(bytes.rewind()).flip();
+    copy.put(bytes.rewind()).flip();
+    refuseImpossible(copy);
+    return copy;
+  }
+
+  /** A check that is right is no proof: whoever may write the file can make one. */
+  private static void refuseImpossible(ByteBuffer superblock) throws IOException {
+    int version = superblock.getInt(AT_VERSION);
+    if (version != VERSION) {
+      throw new IOException(
+          "it has format version %d; this library reads %d".formatted(version, VERSION));
+    }
+    int groups = superblock.getInt(AT_GROUP_COUNT);
+    int header = superblock.getInt(AT_HEADER_BYTES);
+    if (groups < 1 || groups > GROUPS_MAX) {
+      throw new IOException("it has %d groups; 1 to %d are right".formatted(groups, GROUPS_MAX));
+    }
+    if (header < HEADER_BYTES_MIN || header > HEADER_BYTES_MAX) {
+      throw new IOException(
+          "its header has %d bytes; %d to %d are right"
+              .formatted(header, HEADER_BYTES_MIN, HEADER_BYTES_MAX));
+    }
+    for (int group = 0; group < groups; group++) {
+      var region = region(superblock, group);
+      if (!region.isPossible()) {
+        throw new IOException("group %d cannot be: %s".formatted(group, region));
+      }
+    }
   }
 
   private static boolean readWhole(FileChannel file, ByteBuffer target, long at)
@@ -231,8 +281,12 @@ final class StoredFiles {
         }
         return "";
       } catch (IOException e) {
-        return "no records: " + e.getMessage();
+        return "no records: " + IndexFile.beside(path).getFileName() + " " + inWords(e);
       }
+    }
+
+    private static String inWords(IOException failure) {
+      return failure instanceof NoSuchFileException ? "is not there" : "" + failure.getMessage();
     }
 
     private void take(RestoredBlocks run, int payloadBytes) {

@@ -29,8 +29,10 @@ import java.util.Random;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What is there after a restart is what was stored, or a miss; over real files. */
@@ -572,8 +574,8 @@ class WarmRestartTest {
     assertThatThrownBy(this::open)
         .isInstanceOf(OpenRefusedException.class)
         .hasMessageContaining("format version 77 (3 is read here)");
-    assertThatThrownBy(() -> Spillway.inspect(directory))
-        .hasMessageContaining("format version 77; this library reads 3");
+    assertThat(Spillway.inspect(directory).get(0).trouble())
+        .contains("format version 77; this library reads 3");
     write(index(), 8, version);
     write(blocks(), 8, new byte[] {3, 0, 0, 0});
     try (var test = open()) {
@@ -588,12 +590,19 @@ class WarmRestartTest {
   private void laterFormat() throws IOException {
     var header = java.nio.ByteBuffer.wrap(read(index(), 0, INDEX_HEADER));
     header.order(java.nio.ByteOrder.LITTLE_ENDIAN).putInt(8, 2);
+    sealAndWrite(header);
+  }
+
+  private void sealAndWrite(java.nio.ByteBuffer header) throws IOException {
+    var checked = header.slice(0, INDEX_HEADER - 8);
     var low = new java.util.zip.CRC32C();
-    low.update(header.array(), 0, INDEX_HEADER - 8);
+    low.update(checked.duplicate());
     var high = new java.util.zip.CRC32();
-    high.update(header.array(), 0, INDEX_HEADER - 8);
+    high.update(checked);
     header.putLong(INDEX_HEADER - 8, high.getValue() << 32 | low.getValue());
-    write(index(), 0, header.array());
+    var bytes = new byte[INDEX_HEADER];
+    header.get(0, bytes);
+    write(index(), 0, bytes);
   }
 
   @Test
@@ -623,8 +632,9 @@ class WarmRestartTest {
   void verifyReadsEveryBlockAndNamesTheBadOnes() throws IOException {
     try (var test = open()) {
       test.store(1, 0, 16);
-      assertThatThrownBy(() -> Spillway.verify(directory, 1L << 40))
-          .hasMessageContaining("in use by pid " + ProcessHandle.current().pid());
+      assertThat(Spillway.verify(directory, 1L << 40).get(0).trouble())
+          .contains("in use by pid " + ProcessHandle.current().pid());
+      assertThat(Main.run("verify", directory.toString())).isEqualTo(1);
     }
     assertThat(Spillway.verify(directory, 1L << 40).get(0).goodBlocks()).isEqualTo(16);
     assertThat(Main.run("verify", directory.toString())).isZero();
@@ -641,6 +651,105 @@ class WarmRestartTest {
     long begun = System.nanoTime();
     Spillway.verify(directory, 1L << 20); // 256 KiB at 1 MiB a second
     assertThat(System.nanoTime() - begun).isGreaterThan(150_000_000L);
+  }
+
+  /** One bad file hides no other, and what is no file at all is not waited for. */
+  @Test
+  @Timeout(20)
+  void whatCannotBeReadIsSaidAndTheOthersAreReadAllTheSame() throws Exception {
+    try (var test = open()) {
+      test.store(1, 0, 8);
+    }
+    Files.writeString(directory.resolve("rank-0-of-2.blocks"), "something else");
+    Files.createDirectory(directory.resolve("rank-1-of-3.blocks"));
+    var pipe = directory.resolve("rank-2-of-3.blocks").toString();
+    assertThat(new ProcessBuilder("mkfifo", pipe).start().waitFor()).isZero();
+    var files = Spillway.inspect(directory);
+    assertThat(files)
+        .extracting(file -> file.isReadable())
+        .containsExactly(true, false, false, false);
+    assertThat(files.get(1).trouble()).contains("no Spillway block file");
+    assertThat(files.get(2).trouble()).contains("not a regular file");
+    assertThat(files.get(3).trouble()).contains("not a regular file");
+    var verified = Spillway.verify(directory, 1L << 40);
+    assertThat(verified.get(0).goodBlocks()).isEqualTo(8);
+    assertThat(verified.get(3).isReadable()).isFalse();
+    assertThat(Main.run("inspect", directory.toString())).isEqualTo(1);
+    assertThat(Main.run("verify", "--json", directory.toString())).isEqualTo(1);
+    Files.delete(index());
+    assertThat(new ProcessBuilder("mkfifo", index().toString()).start().waitFor()).isZero();
+    assertThat(Spillway.inspect(directory).get(0).trouble())
+        .isEqualTo("no records: rank-0-of-1.index is no regular file");
+    Files.delete(index());
+    assertThat(Spillway.inspect(directory).get(0).trouble())
+        .isEqualTo("no records: rank-0-of-1.index is not there");
+  }
+
+  /**
+   * Records that were cut off are missed; inspect counts them, since nothing has mended them yet.
+   */
+  @Test
+  void recordsThatWereCutOffAreCounted() throws IOException {
+    try (var test = open()) {
+      test.store(1, 0, 16);
+    }
+    cut(INDEX_HEADER + 8 * RECORD);
+    var file = Spillway.inspect(directory).get(0);
+    assertThat(file.records()).isEqualTo(8);
+    assertThat(file.torn()).isEqualTo(56);
+  }
+
+  /** A check that is right is no proof: whoever may write a file can make one. */
+  @ParameterizedTest
+  @CsvSource({
+    "20,4,0",
+    "20,4,17",
+    "16,4,63",
+    "32,8,4294967296",
+    "32,8,-1",
+    "64,8,-1",
+    "64,8,1152921504606846976"
+  })
+  void headersOfRecordsThatCannotBeAreColdStarts(int at, int bytes, long value) throws IOException {
+    try (var test = open()) {
+      test.store(1, 0, 8);
+    }
+    var header = java.nio.ByteBuffer.wrap(read(index(), 0, INDEX_HEADER));
+    header.order(java.nio.ByteOrder.LITTLE_ENDIAN);
+    if (bytes == 4) {
+      header.putInt(at, (int) value);
+    } else {
+      header.putLong(at, value);
+    }
+    sealAndWrite(header);
+    assertThat(Spillway.inspect(directory).get(0).trouble()).contains("are right");
+    try (var test = open()) {
+      assertThat(test.hits(1, 8)).isZero();
+      assertThat(test.store(1, 0, 4).moved()).isEqualTo(4);
+    }
+  }
+
+  /** Refused before anything changed: the blocks are there for the next open. */
+  @Test
+  void recordsThatAreRefusedLeaveTheBlocks() throws IOException {
+    try (var test = open()) {
+      test.store(1, 0, 16);
+    }
+    var kept = directory.resolve("kept");
+    Files.move(index(), kept);
+    Files.createDirectory(index());
+    assertThatThrownBy(
+            () ->
+                open(
+                    builder ->
+                        builder.discardOther(true).nameSpace("other").capacityBytes(8L * SLOT)))
+        .isInstanceOf(OpenRefusedException.class)
+        .hasMessageContaining("rank-0-of-1.index cannot be opened (is no regular file)");
+    Files.delete(index());
+    Files.move(kept, index());
+    try (var test = open()) {
+      assertThat(rightOf(test, 1, 16)).isEqualTo(16);
+    }
   }
 
   /** The content of another name space is refused, or discarded where that is asked for. */

@@ -15,6 +15,8 @@ public final class RestoredBlocks {
 
   private static final int HEAD_BYTES = 6 * Integer.BYTES;
   private static final int BLOCK_BYTES = 44;
+  private static final int END = -1;
+  private static final int CUT_OFF = -2;
 
   private int group;
   private int from;
@@ -40,11 +42,20 @@ public final class RestoredBlocks {
 
   /** After the last run: there are no more slots. */
   public static RestoredBlocks end() {
-    return new RestoredBlocks(-1, 0, 0);
+    return new RestoredBlocks(END, 0, 0);
+  }
+
+  /** In the place of the end: there may be more, which cannot be read. */
+  public static RestoredBlocks cutOff() {
+    return new RestoredBlocks(CUT_OFF, 0, 0);
   }
 
   public boolean isEnd() {
     return group < 0;
+  }
+
+  public boolean isCutOff() {
+    return group == CUT_OFF;
   }
 
   /**

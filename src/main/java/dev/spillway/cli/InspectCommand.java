@@ -83,12 +83,17 @@ final class InspectCommand {
     }
     boolean bad =
         files.stream().anyMatch(file -> file.badBlocks() > 0 || !file.trouble().isEmpty());
-    return verified && bad ? 1 : 0;
+    boolean unreadable = files.stream().anyMatch(file -> !file.isReadable());
+    return unreadable || (verified && bad) ? 1 : 0;
   }
 
   private static String table(StoredFile file, boolean verified) {
     var text = new StringBuilder();
     text.append(file.path()).append(System.lineSeparator());
+    if (!file.isReadable()) {
+      row(text, "unreadable", "%s", file.trouble());
+      return text.toString();
+    }
     row(text, "name space", "%s", file.nameSpace());
     row(text, "rank", "%d of %d", file.rank(), file.rankCount());
     row(

@@ -14,6 +14,7 @@ import org.jspecify.annotations.Nullable;
 public final class RestoredRanks {
   private final List<ArrayDeque<RestoredBlocks>> queues = new ArrayList<>();
   private boolean over;
+  private boolean cutOff;
   private long scanned;
   private long torn;
   private long voided;
@@ -47,6 +48,7 @@ public final class RestoredRanks {
   public @Nullable RestoredBlocks next() {
     while (isReady()) {
       if (queues.stream().anyMatch(queue -> queue.peek().isEnd())) {
+        cutOff = queues.stream().anyMatch(queue -> queue.peek().isCutOff());
         end();
         return null;
       }
@@ -127,6 +129,11 @@ public final class RestoredRanks {
 
   public boolean isOver() {
     return over;
+  }
+
+  /** Whether it ended where a rank could not read on: records may name more than was told. */
+  public boolean isCutOff() {
+    return cutOff;
   }
 
   /** Slots whose records were looked at, on all ranks. */

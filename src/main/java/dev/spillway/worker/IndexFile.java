@@ -113,17 +113,16 @@ public final class IndexFile implements AutoCloseable {
             fingerprint,
             mode.slotCounts(),
             mode.regionOffsets());
+    boolean created = !Files.exists(path, LinkOption.NOFOLLOW_LINKS);
     try {
-      boolean created = !Files.exists(path, LinkOption.NOFOLLOW_LINKS);
       return uninterrupted(
           () -> open(path, Path.of(mode.path()), wanted, payloadBytes, discardsOther, created));
     } catch (IOException e) {
-      throw new OpenRefusedException(
-          OpenRefusedException.Reason.PATH,
-          0,
-          "the records beside %s cannot be opened (%s); mend that, or keep nothing (warmRestart"
-                  .formatted(mode.path(), e)
-              + " false)");
+      remove(path.resolveSibling(path.getFileName() + ".new"));
+      if (created) {
+        remove(path);
+      }
+      throw refusal(Path.of(mode.path()), e);
     }
   }
 
@@ -141,15 +140,15 @@ public final class IndexFile implements AutoCloseable {
 
   private static IndexFile lookAt(Path path, long identity, List<Integer> payloadBytes)
       throws IOException {
+    if (Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
+      refuseOtherKinds(path);
+    }
     var file = FileChannel.open(path, LOOK);
     try {
       var bytes = IndexHeader.bytesOf(file);
       var header = IndexHeader.read(bytes);
-      if (header.version() != IndexHeader.VERSION) {
-        throw new IOException(path + " is of format version " + header.version());
-      }
       if (header.identity() != identity || header.slotCounts().size() != payloadBytes.size()) {
-        throw new IOException(path + " is of another block file");
+        throw new IOException("is of another block file");
       }
       var records = new IndexFile(path, LOOK, file, header, payloadBytes, null, false);
       records.scanEpoch = Long.MAX_VALUE;
@@ -157,11 +156,60 @@ public final class IndexFile implements AutoCloseable {
       return records;
     } catch (IndexHeader.Unreadable e) {
       file.close();
-      throw new IOException(path + ": " + e.getMessage(), e);
+      throw new IOException("cannot be read: " + e.getMessage(), e);
     } catch (IOException | RuntimeException e) {
       file.close();
       throw e;
     }
+  }
+
+  private static void refuseOtherKinds(Path path) throws IOException {
+    if (!Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)) {
+      throw new IOException("is no regular file");
+    }
+  }
+
+  /**
+   * Whether records that lie beside a block file can be opened, as far as that can be said before
+   * the block file is.
+   *
+   * @throws OpenRefusedException as {@link #open}
+   */
+  public static void check(Path blockFile, boolean discardsOther) {
+    var path = beside(blockFile);
+    try {
+      if (!Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
+        return;
+      }
+      refuseForeign(path, blockFile);
+      uninterrupted(
+          () -> {
+            try (var file = FileChannel.open(path, LOOK)) {
+              refuseOtherFormat(path, IndexHeader.bytesOf(file), discardsOther);
+            }
+            return true;
+          });
+    } catch (IOException e) {
+      throw refusal(blockFile, e);
+    }
+  }
+
+  private static void refuseForeign(Path path, Path blockFile) throws IOException {
+    refuseOtherKinds(path);
+    if (Files.exists(blockFile, LinkOption.NOFOLLOW_LINKS)
+        && !ownerOf(path).equals(ownerOf(blockFile))) {
+      throw new IOException(
+          "belongs to user %s, the block file to user %s"
+              .formatted(ownerOf(path), ownerOf(blockFile)));
+    }
+  }
+
+  private static OpenRefusedException refusal(Path blockFile, IOException cause) {
+    return new OpenRefusedException(
+        OpenRefusedException.Reason.PATH,
+        0,
+        "%s cannot be opened (%s); mend that, or keep nothing (warmRestart false)"
+            .formatted(beside(blockFile), cause.getMessage()));
   }
 
   private static IndexFile open(
@@ -173,11 +221,8 @@ public final class IndexFile implements AutoCloseable {
       boolean created)
       throws IOException {
     boolean exists = Files.exists(path, LinkOption.NOFOLLOW_LINKS);
-    if (exists && !Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)) {
-      throw new IOException(path + " is no regular file");
-    }
-    if (exists && !ownerOf(path).equals(ownerOf(blockFile))) {
-      throw new IOException(path + " belongs to user " + ownerOf(path));
+    if (exists) {
+      refuseForeign(path, blockFile);
     }
     String cold = exists ? null : "there are no records";
     var header = wanted;
@@ -235,9 +280,6 @@ public final class IndexFile implements AutoCloseable {
   private static @Nullable String differenceThatVoids(IndexHeader found, IndexHeader wanted) {
     if (found.identity() != wanted.identity()) {
       return "they are of another block file than the one that is there";
-    }
-    if (found.version() != IndexHeader.VERSION) {
-      return "they are of format version " + found.version();
     }
     if (found.fingerprint() != wanted.fingerprint()
         || found.slotCounts().size() != wanted.slotCounts().size()) {
@@ -323,11 +365,15 @@ public final class IndexFile implements AutoCloseable {
   /** Takes the file away again where this open has made it. */
   public void removeIfCreated() {
     if (created) {
-      try {
-        Files.deleteIfExists(path);
-      } catch (IOException e) {
-        LOG.warn("{} could not be removed", path, e);
-      }
+      remove(path);
+    }
+  }
+
+  private static void remove(Path path) {
+    try {
+      Files.deleteIfExists(path);
+    } catch (IOException e) {
+      LOG.warn("{} could not be removed", path, e);
     }
   }
 
@@ -455,6 +501,9 @@ public final class IndexFile implements AutoCloseable {
           }
         });
     int whole = records.position() / IndexRecord.BYTES;
+    for (int i = whole; i < count; i++) {
+      run.countTorn(); // cut off
+    }
     for (int i = 0; i < whole; i++) {
       take(run, i * IndexRecord.BYTES, (int) scanSlot + i);
     }

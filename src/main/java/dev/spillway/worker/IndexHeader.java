@@ -48,6 +48,8 @@ record IndexHeader(
   private static final int GROUP_BYTES = 16;
   private static final int AT_CHECK = BYTES - Long.BYTES;
   private static final int GROUPS_MAX = 16;
+  private static final long SLOTS_MAX = 1L << 30;
+  private static final long EPOCH_MAX = 0xfffffffdL; // the high half of a generation
 
   IndexHeader {
     slotCounts = List.copyOf(slotCounts);
@@ -90,14 +92,21 @@ record IndexHeader(
           "its header is damaged"
               + (said == VERSION ? "" : ", or of format version %d".formatted(said)));
     }
-    int groups = bytes.getInt(AT_GROUP_COUNT);
-    if (groups < 1 || groups > GROUPS_MAX || bytes.getInt(AT_RECORD_BYTES) != IndexRecord.BYTES) {
-      throw new Unreadable("its header is of " + groups + " groups");
+    int version = bytes.getInt(AT_VERSION);
+    if (version != VERSION) {
+      throw new Unreadable(
+          "it is of format version %d; this library reads %d".formatted(version, VERSION));
     }
+    int groups = bytes.getInt(AT_GROUP_COUNT);
+    bound("groups", groups, 1, GROUPS_MAX);
+    bound("bytes a record", bytes.getInt(AT_RECORD_BYTES), IndexRecord.BYTES, IndexRecord.BYTES);
+    bound("epoch", bytes.getLong(AT_EPOCH), 0, EPOCH_MAX);
     var counts = new ArrayList<Long>();
     var offsets = new ArrayList<Long>();
     for (int group = 0; group < groups; group++) {
-      counts.add(bytes.getLong(AT_GROUPS + group * GROUP_BYTES));
+      long count = bytes.getLong(AT_GROUPS + group * GROUP_BYTES);
+      bound("slots of group " + group, count, 0, SLOTS_MAX);
+      counts.add(count);
       offsets.add(bytes.getLong(AT_GROUPS + group * GROUP_BYTES + Long.BYTES));
     }
     return new IndexHeader(
@@ -110,6 +119,14 @@ record IndexHeader(
         bytes.getLong(AT_FINGERPRINT),
         counts,
         offsets);
+  }
+
+  /** A check that is right is no proof: whoever may write the file can make one. */
+  private static void bound(String field, long value, long min, long max) throws Unreadable {
+    if (value < min || value > max) {
+      throw new Unreadable(
+          "its header says %d %s; %d to %d are right".formatted(value, field, min, max));
+    }
   }
 
   ByteBuffer bytes() {

@@ -52,13 +52,13 @@ final class RecordScan implements AutoCloseable {
     }
   }
 
-  /** Records that cannot be read are not there. */
+  /** Records that cannot be read are not there, but what they name may be. */
   private RestoredBlocks next() {
     try {
       return file.nextRun();
     } catch (IOException e) {
       LOG.warn("{} cannot be read on; the rest is not restored", file.path(), e);
-      return RestoredBlocks.end();
+      return RestoredBlocks.cutOff();
     }
   }
 

@@ -20,9 +20,11 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -32,6 +34,7 @@ class KernelFaultsTest {
   private static final int BLOCK = 16384;
   private static final int EIO = 5;
   private static final int EAGAIN = 11;
+  private static final int ENOSPC = 28;
 
   @TempDir private Path directory;
   private FaultFs disk;
@@ -87,6 +90,54 @@ class KernelFaultsTest {
       assertThat(test.spillway.poll()).as("told once").isZero();
       disk.clear();
       assertThat(test.load(1, 5, 24).isWell()).as("the same lanes go on").isTrue();
+    }
+  }
+
+  /**
+   * Records of 64 slots lie from byte 4096 of the index file on; no block does, nor a superblock.
+   */
+  @Test
+  @Timeout(30)
+  void recordsGoOnWhereTheirDiskDoes() throws InterruptedException {
+    try (var test = open(EngineKind.AUTO, true)) {
+      disk.rule("write", 4096, 4096, "errno " + ENOSPC, 0);
+      assertThat(test.store(1, 0, 8).moved()).as("blocks need no records").isEqualTo(8);
+      awaitTrouble(test, false);
+      assertThat(test.store(11, 8, 8).moved()).isEqualTo(8);
+      disk.clear();
+      awaitTrouble(test, true);
+    }
+    try (var test = open(EngineKind.AUTO, false)) {
+      assertThat(test.hits(1, 8)).isEqualTo(8);
+      assertThat(test.hits(11, 8)).isEqualTo(8);
+    }
+  }
+
+  private static void awaitTrouble(SpillwayFixture test, boolean over) throws InterruptedException {
+    while (test.spillway.stats().restored().trouble().isEmpty() != over) {
+      test.spillway.poll();
+      Thread.sleep(1);
+    }
+  }
+
+  /** What a record names that could not be read may lie on disk still: nobody says it does not. */
+  @Test
+  void forgetDoesNotVouchForRecordsThatCannotBeRead() {
+    UnaryOperator<SpillwayConfig.Builder> options =
+        builder -> builder.capacityBytes(2048L * BLOCK); // 128 KiB of records, read at once
+    try (var test = SpillwayFixture.small(disk.root(), options)) {
+      test.store(1, 0, 8);
+    }
+    disk.rule("read", slot(2), 4096, "errno " + EIO, 0);
+    try (var test = SpillwayFixture.small(disk.root(), options)) {
+      assertThat(test.hits(1, 8)).isZero();
+      assertThat(test.spillway.await(test.spillway.forget(0, keys(1, 8)))).isEqualTo(1);
+      assertThat(test.spillway.await(test.spillway.forgetTenant("somebody"))).isEqualTo(1);
+    }
+    disk.clear();
+    try (var test = SpillwayFixture.small(disk.root(), options)) {
+      assertThat(test.spillway.await(test.spillway.forget(0, keys(1, 8)))).isZero();
+      assertThat(test.hits(1, 8)).isZero();
     }
   }
 

@@ -21,6 +21,8 @@ final class RecordWriter implements AutoCloseable {
   private static final int GATHERED_MAX = 1024;
   private static final int PENDING_MAX = 16_384;
   private static final long GATHER_NANOS = 20_000_000;
+  private static final long PAUSE_MIN_NANOS = 100_000_000;
+  private static final long PAUSE_MAX_NANOS = 10_000_000_000L;
 
   /** Records of some slots. */
   private static final class Batch {
@@ -64,6 +66,7 @@ final class RecordWriter implements AutoCloseable {
   private final Object lock = new Object();
   private Batch pending; // under the lock
   private Batch writing; // the writer's
+  private long pauseNanos = PAUSE_MIN_NANOS; // the writer's
   private long lost; // under the lock
   private volatile boolean asleep;
   private volatile boolean closing;
@@ -134,13 +137,39 @@ final class RecordWriter implements AutoCloseable {
   private void run() {
     while (true) {
       boolean last = closing;
-      if (swap()) {
-        write(writing);
-        writing.size = 0;
+      if (writing.size > 0 || swap()) {
+        writeOrWait(last);
       } else if (last) {
         return;
       } else {
         sleep();
+      }
+    }
+  }
+
+  /**
+   * What cannot be written is tried again, later and later: a full disk has room again some day.
+   */
+  private void writeOrWait(boolean last) {
+    try {
+      write(writing);
+      writing.size = 0;
+      if (failure != null) {
+        LOG.info("{} is written again", file.path());
+        failure = null;
+      }
+      pauseNanos = PAUSE_MIN_NANOS;
+    } catch (IOException e) {
+      if (failure == null) {
+        LOG.warn(
+            "{} cannot be written; blocks stored from now on may not be restored", file.path());
+      }
+      failure = file.path() + " cannot be written: " + e.getMessage();
+      if (last) {
+        writing.size = 0;
+      } else {
+        LockSupport.parkNanos(this, pauseNanos);
+        pauseNanos = Math.min(2 * pauseNanos, PAUSE_MAX_NANOS);
       }
     }
   }
@@ -172,10 +201,7 @@ final class RecordWriter implements AutoCloseable {
   }
 
   /** Records of neighbouring slots go in one write. */
-  private void write(Batch batch) {
-    if (failure != null) {
-      return;
-    }
+  private void write(Batch batch) throws IOException {
     for (int i = 0; i < batch.size; i++) {
       int at = i * IndexRecord.BYTES;
       if (batch.slots[i] >= 0) {
@@ -192,9 +218,6 @@ final class RecordWriter implements AutoCloseable {
           from = i;
         }
       }
-    } catch (IOException e) {
-      failure = file.path() + " cannot be written: " + e.getMessage();
-      LOG.warn("{}; blocks stored from now on are not restored at the next open", failure);
     } finally {
       batch.records.clear();
     }

@@ -410,6 +410,20 @@ TEST(BlockFileTest, theFloorOfFreeSpaceIsKept) {
   EXPECT_NE(access(blocksPath(directory.path()).c_str(), F_OK), 0);
 }
 
+// What records take up already is not asked for again; those of another capacity are made anew.
+TEST(BlockFileTest, recordsThatAreThereNeedNoMoreSpace) {
+  TemporaryDirectory directory;
+  FileOptions options = fileOptions(directory.path());
+  options.slotRecordBytes = uint64_t{1} << 36;
+  EXPECT_EQ(openError([&] { ClaimedFile file(options); }).reason(), OpenReason::kSpace);
+  const std::string records = directory.path() + "/rank-0-of-1.index";
+  { std::ofstream file(records); }
+  ASSERT_EQ(truncate(records.c_str(), static_cast<off_t>(4096 + 64 * options.slotRecordBytes)), 0);
+  { ClaimedFile file(options); }
+  options.capacityBytes *= 2;
+  EXPECT_EQ(openError([&] { ClaimedFile file(options); }).reason(), OpenReason::kSpace);
+}
+
 // Decided first, destroyed last: an open that is refused, by whatever comes behind, changes
 // nothing.
 TEST(BlockFileTest, anOpenThatIsRefusedLeavesWhatIsThere) {

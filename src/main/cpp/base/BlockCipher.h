@@ -12,7 +12,8 @@ constexpr uint32_t kCipherAes256Xts = 1;  // as the superblock numbers it
 
 // AES-256-XTS over the payload of a block, in place and of the same length, through the libcrypto
 // of the system (OpenSSL 1.1 or 3), which is found when it is asked for. Every block has a tweak of
-// its own: the seed of its checksum, which no other write has. One object serves one thread.
+// its own: the seed of its checksum, which no other write to this file has. One object serves one
+// thread.
 class BlockCipher {
  public:
   // Null where it cannot be, with the reason.

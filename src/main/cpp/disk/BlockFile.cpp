@@ -30,6 +30,7 @@ namespace {
 constexpr uint64_t kHeaderBytesMin = 65536;
 // Large enough, and aligned enough, for a direct transfer on any file system that we know.
 constexpr uint64_t kUnitBytes = 65536;
+constexpr uint64_t kRecordsHeaderBytes = 4096;
 constexpr uint32_t kPageBytes = 4096;
 constexpr uint32_t kAlignmentMax = 1U << 20;
 // The scheduler's side keeps arrays with an entry for each slot.
@@ -316,12 +317,16 @@ void BlockFile::removeIfCreated() {
 
 // With what an earlier process has left beside it; the lock is ours.
 void BlockFile::removeAll() {
-  const std::string records = path_.substr(0, path_.size() - std::strlen(".blocks")) + ".index";
+  const std::string records = recordsPath();
   for (const std::string& path : {records, records + ".new", path_}) {
     if (unlink(path.c_str()) != 0 && errno != ENOENT) {
       fail(pathReason(errno), errno, "unlinking " + path);
     }
   }
+}
+
+std::string BlockFile::recordsPath() const {
+  return path_.substr(0, path_.size() - std::strlen(".blocks")) + ".index";
 }
 
 void BlockFile::releaseFile() {
@@ -606,6 +611,16 @@ bool BlockFile::headerIsBlank() const {
 }
 
 // Looked at first: a file system that runs out while it reserves keeps what it has taken.
+// Records of another number of slots are written anew before the old ones go.
+uint64_t BlockFile::recordBytesNeeded(const FileOptions& options) const {
+  uint64_t bytes = 0;
+  for (const Region& region : regions_) bytes += region.slotCount * options.slotRecordBytes;
+  struct stat status {};
+  const bool there = stat(recordsPath().c_str(), &status) == 0;
+  const bool right = there && static_cast<uint64_t>(status.st_size) == kRecordsHeaderBytes + bytes;
+  return right ? 0 : bytes;
+}
+
 void BlockFile::checkSpace(const FileOptions& options) const {
   if (options.allocation == Allocation::kSparse) return;
   struct stat status {};
@@ -617,7 +632,7 @@ void BlockFile::checkSpace(const FileOptions& options) const {
   const auto unit = static_cast<uint64_t>(space.f_frsize > 0 ? space.f_frsize : space.f_bsize);
   const uint64_t free = space.f_bavail * unit;
   uint64_t needed = fileBytes_ > allocatedBytes ? fileBytes_ - allocatedBytes : 0;
-  for (const Region& region : regions_) needed += region.slotCount * options.slotRecordBytes;
+  needed += recordBytesNeeded(options);
   if (needed + options.freeFloorBytes <= free) return;
   const std::string floor =
       options.freeFloorBytes == 0

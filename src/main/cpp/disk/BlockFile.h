@@ -121,6 +121,8 @@ class BlockFile {
   void allocate(const FileOptions& options, const FileCalls& calls);
   void discardContent();
   void checkSpace(const FileOptions& options) const;
+  uint64_t recordBytesNeeded(const FileOptions& options) const;
+  std::string recordsPath() const;
   void reserve(const FileOptions& options, const FileCalls& calls, uint64_t oldBytes);
   void zeroFill(uint64_t oldBytes);
   void writeZeros(uint64_t from, uint64_t to);

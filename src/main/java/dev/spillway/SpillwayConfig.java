@@ -12,7 +12,6 @@ import dev.spillway.ledger.TransferLedger;
 import dev.spillway.policy.AdmissionPolicy;
 import java.nio.channels.ByteChannel;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -185,18 +184,13 @@ public final class SpillwayConfig {
             !values.warmRestart,
             values.discardOther,
             values.freeFloorBytes,
-            values.warmRestart && !hasRecords(rank, rankCount) ? RECORD_BYTES : 0),
+            values.warmRestart ? RECORD_BYTES : 0),
         values.faults);
   }
 
   /** Whether a store may find a disk full that stored blocks could give way on. */
   boolean givesWay() {
     return values.allocation == Allocation.SPARSE;
-  }
-
-  /** Whose space is taken already. */
-  private boolean hasRecords(int rank, int rankCount) {
-    return Files.exists(values.directory.resolve("rank-%d-of-%d.index".formatted(rank, rankCount)));
   }
 
   /** Collects the values. Not thread-safe. */

@@ -33,6 +33,7 @@ import tools.jackson.databind.json.JsonMapper;
 final class ReplayCommand implements Callable<Integer> {
   private static final int BUILT_IN_REQUESTS = 500;
   private static final int REQUESTS_MAX = 1_000_000;
+  private static final int ROUNDS = 20;
 
   @Option(
       names = "--trace",
@@ -196,8 +197,11 @@ final class ReplayCommand implements Callable<Integer> {
               + " replay that nobody kills.")
   private @Nullable String killEvery;
 
-  @Option(names = "--rounds", paramLabel = "N", defaultValue = "20", description = "Kills at most.")
-  private int rounds;
+  @Option(
+      names = "--rounds",
+      paramLabel = "N",
+      description = "Kills at most, with --kill-every. Default: " + ROUNDS + ".")
+  private @Nullable Integer rounds;
 
   @Option(names = "--progress", hidden = true)
   private @Nullable Path progress;
@@ -246,8 +250,9 @@ final class ReplayCommand implements Callable<Integer> {
     check(
         !encrypt || (directory == null && killEvery == null),
         "--encrypt draws a key for one replay; it goes with neither --dir nor --kill-every");
+    check(rounds == null || killEvery != null, "--rounds is of --kill-every; both would be right");
     if (killEvery != null) {
-      return replayKilled(settings, duration(killEvery));
+      return replayKilled(settings, duration(killEvery), rounds == null ? ROUNDS : rounds);
     }
     var replay = new Replay(settings, readRequests(), System.out, isTerminal());
     if (encrypt) {
@@ -269,7 +274,8 @@ final class ReplayCommand implements Callable<Integer> {
     return result.wrongBlocks() == 0 && lives && result.addsUp() && result.leaks() == 0 ? 0 : 1;
   }
 
-  private int replayKilled(Replay.Settings settings, Duration every) throws IOException {
+  private int replayKilled(Replay.Settings settings, Duration every, int rounds)
+      throws IOException {
     check(rounds >= 1, "--rounds is " + rounds + "; at least 1 would be right");
     var all = readRequests();
     System.out.println("uninterrupted first, then killed every " + killEvery);
@@ -282,6 +288,11 @@ final class ReplayCommand implements Callable<Integer> {
           new KilledReplay(ownArguments(), every, rounds, all.size(), System.out)
               .run(blocks, state.resolve("progress"), whole.usablePrefixHitRate());
       System.out.print(killed.toTable());
+      if (killed.kills() < rounds) {
+        System.out.printf(
+            "  it was over after %d of %d kills: more requests, or a shorter --kill-every%n",
+            killed.kills(), rounds);
+      }
       if (json != null) {
         Files.writeString(
             json,

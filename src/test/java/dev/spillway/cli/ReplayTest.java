@@ -485,6 +485,7 @@ class ReplayTest {
     assertThat(blocks.resolve("rank-0-of-1.blocks")).exists();
     assertThat(Main.run("replay", "--kill-every", "soon")).isEqualTo(2);
     assertThat(Main.run("replay", "--kill-every", "5s", "--rounds", "0")).isEqualTo(2);
+    assertThat(Main.run("replay", "--rounds", "3")).isEqualTo(2);
   }
 
   @Test

@@ -4,7 +4,7 @@
 #   ./cppbuild.sh            the static library and its headers, into cppbuild/<platform>
 #   ./cppbuild.sh test       the tests, built and run: coverage, address+undefined, thread sanitizer
 #   ./cppbuild.sh test asan  one of plain, asan, tsan
-#   ./cppbuild.sh bench      the bare ring that the benchmarks compare with
+#   ./cppbuild.sh bench      the programs that the benchmarks run beside Java: a bare ring, and the engine alone
 #   ./cppbuild.sh tidy       clang-tidy, warnings are errors
 #   ./cppbuild.sh format     clang-format, checked (format-apply: applied)
 #   ./cppbuild.sh clean
@@ -87,10 +87,17 @@ test_one() {
 }
 
 build_bench() {
-  local program=$OUT/bin/bare-ring source=benchmarks/src/main/cpp/bare_ring.cc
   mkdir -p "$OUT/bin"
-  [[ $program -nt $source && $program -nt $OUT/lib/libspillway.a ]] ||
-    "$CXX" $COMMON -O3 -o "$program" "$source" "$OUT/lib/libspillway.a" "$OUT/lib/liburing.a"
+  build_bench_tool bare-ring bare_ring
+  # What a benchmark leaves out of the engine it leaves out here: the library has no switch for it.
+  build_bench_tool engine-lanes engine_lanes -Wl,--wrap=_ZN8spillway8checksumEPKvmm \
+    -Wl,--wrap=_ZN8spillway14makeHostCopierERKSt6vectorINS_10PieceTableESaIS1_EEj -ldl
+}
+
+build_bench_tool() {
+  local program=$OUT/bin/$1 source=benchmarks/src/main/cpp/$2.cc; shift 2
+  [[ $program -nt $source && $program -nt $OUT/lib/libspillway.a && $program -nt cppbuild.sh ]] ||
+    "$CXX" $COMMON -O3 -o "$program" "$source" "$OUT/lib/libspillway.a" "$OUT/lib/liburing.a" "$@"
 }
 
 # Programs that the tests run things under.

@@ -29,6 +29,8 @@ class MemoryRing final : public Ring {
   std::function<int32_t(const IoRequest&, int32_t moved)> answer;
   // A stray completion that comes before each real one, where set.
   std::function<uint64_t(const IoRequest&)> stray;
+  // Completions that one enter hands over, at the most.
+  size_t mostAtOnce = SIZE_MAX;
   // Every request that was made, in order.
   std::vector<IoRequest> requests;
 
@@ -56,7 +58,8 @@ class MemoryRing final : public Ring {
     }
     woken_ = false;
     count = 0;
-    while (!held_ && count < completions.size() && !completed_.empty()) {
+    const size_t most = std::min(completions.size(), mostAtOnce);
+    while (!held_ && count < most && !completed_.empty()) {
       completions[count++] = completed_.front();
       completed_.pop_front();
     }

@@ -155,6 +155,21 @@ TEST(LoadLaneTest, noMoreThanTheDepthIsInFlightAndTheDepthIsReached) {
   EXPECT_EQ(test.lane->counters().inFlightMax, LoadTest::kDepth);
 }
 
+// One completion at an enter: the one that lets the lane work, and the one after it.
+TEST(LoadLaneTest, placesThatComeFreeAreFilledBeforeABlockIsWorkedOn) {
+  LoadTest test;
+  test.ring->mostAtOnce = 1;
+  size_t requests = 0;
+  test.copier->onFirstStart = [&] { requests = test.ring->requests.size(); };
+  test.ring->hold();
+  ASSERT_TRUE(test.lane->open().ok());
+  for (uint32_t slot = 0; slot < 12; slot++) test.submit(test.stored(slot, 0x66));
+  test.ring->awaitRequests(LoadTest::kDepth);
+  test.ring->letGo();
+  for (const UpRecord& up : test.endings(12)) EXPECT_EQ(outcomeOf(up), Outcome::kDone);
+  EXPECT_EQ(requests, LoadTest::kDepth + 2);
+}
+
 // V35, V36: a slot is free only after its copy; here copies are held and all slots stay taken.
 // Shows: V35 V36
 TEST(LoadLaneTest, slotIsNotReusedBeforeItsCopyIsDone) {

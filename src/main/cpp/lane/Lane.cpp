@@ -180,17 +180,24 @@ void Lane::step() {
   if (givenUp_.load() && !quit_) abandonAll();
   if (broken() || closing_.load()) withdrawCopies();
   if (reported_ != before) wakePoller();  // the lane may be about to sleep
-  if (!broken()) {
-    takeIn();
-    retryDue();
-    issue();
-  }
+  if (!broken()) feed();
   const bool work = !broken() && hasWork();
   enter(work);
-  if (work) settle();
+  if (work && !broken()) {
+    // What the kernel has just given back would stand empty for as long as a block takes.
+    feed();
+    enter(work);
+  }
+  if (work && !broken()) settle();
   reapCopies();
   if (broken()) failAll();
   notifyPoller();
+}
+
+void Lane::feed() {
+  takeIn();
+  retryDue();
+  issue();
 }
 
 // Commands are looked at first and obeyed last, so that each finds what was submitted before it.

@@ -124,6 +124,11 @@ class Lane {
   void queueIo(BlockTransfer& transfer);
   void startCopy(BlockTransfer& transfer, CopyDirection direction);
   uint32_t queuedIo() const { return ioQueue_.count(); }
+  // Places of the ring that nothing is in or in line for.
+  uint32_t freePlaces() const {
+    const uint32_t taken = ioQueue_.count() + inFlight_;
+    return taken < parts_.queueDepth ? parts_.queueDepth - taken : 0;
+  }
   uint32_t queueDepth() const { return parts_.queueDepth; }
   void end(BlockTransfer& transfer);
   void fault(BlockTransfer& transfer, Outcome outcome, Stage stage, int32_t error);
@@ -138,8 +143,10 @@ class Lane {
   }
   int64_t now() const { return parts_.clock(); }
 
-  // At most this many blocks are copied or checksummed before the ring is fed again.
+  // At most so much is copied or checksummed before the ring is fed again: places that come free
+  // meanwhile stand empty.
   static constexpr uint32_t kSettleBatch = 8;
+  static constexpr uint64_t kSettleBytes = 512 * 1024;
 
  private:
   struct Waiting {
@@ -166,6 +173,7 @@ class Lane {
   void notifyPoller();
   void wakePoller();
   bool finished() const;
+  void feed();
   void issue();
   void retryDue();
   void enter(bool work);

@@ -8,10 +8,10 @@ namespace spillway {
 LoadLane::LoadLane(LaneParts parts)
     : Lane(std::move(parts), "spillway-load"), whole_(stagingSlots()) {}
 
-// Reads run ahead of the ring by one depth and no more, so that a block waits in the queue, where
-// it can still be cancelled, rather than in a slot.
+// As many as the ring has places for: a block waits in the queue, where it can still be cancelled,
+// rather than in a slot, and the slots that are used are few and warm in the cache.
 void LoadLane::takeIn() {
-  while (queuedIo() < queueDepth() && canAdmit()) {
+  while (freePlaces() > 0 && canAdmit()) {
     BlockTransfer* transfer = admit();
     transfer->advance(TransferEvent::kStarted);
     queueIo(*transfer);
@@ -21,7 +21,12 @@ void LoadLane::takeIn() {
 void LoadLane::onMoved(BlockTransfer& transfer) { whole_.push(&transfer); }
 
 void LoadLane::settle() {
-  for (uint32_t i = 0; i < kSettleBatch && hasWork(); i++) verify(*whole_.pop());
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < kSettleBatch && bytes < kSettleBytes && hasWork(); i++) {
+    BlockTransfer& transfer = *whole_.pop();
+    bytes += transfer.extent.payloadBytes;
+    verify(transfer);
+  }
 }
 
 // Bytes that are torn, misplaced, stale or rotten differ in the checksum, whose seed names key and

@@ -8,8 +8,10 @@
 namespace spillway {
 
 void StoreLane::settle() {
-  for (uint32_t i = 0; i < kSettleBatch && hasWork(); i++) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < kSettleBatch && bytes < kSettleBytes && hasWork(); i++) {
     BlockTransfer* transfer = admit();
+    bytes += transfer->extent.payloadBytes;
     transfer->advance(TransferEvent::kStarted);
     if (transfer->operation() == Operation::kProbe) {
       startProbe(*transfer);

@@ -488,15 +488,10 @@ class SpillwayTest {
         .hasMessageContaining("group 0: block tokens is 16 in the file and 32 here");
   }
 
-  /** Somebody else on the machine can only lower it: the best of three counts. */
   @Test
   void theDepthIsReachedAndKeptUnderLoad() {
     assumeTrue(TestDevices.areHost(), "the emulated device is late on purpose");
-    double mean = 0;
-    for (int attempt = 0; attempt < 3 && mean < 0.9 * 32; attempt++) {
-      mean = Math.max(mean, meanDepthUnderLoad(directory.resolve("attempt-" + attempt)));
-    }
-    assertThat(mean).isGreaterThanOrEqualTo(0.9 * 32);
+    assertThat(meanDepthUnderLoad(directory.resolve("loaded"))).isGreaterThanOrEqualTo(0.9 * 32);
   }
 
   private static double meanDepthUnderLoad(Path place) {
@@ -524,7 +519,7 @@ class SpillwayTest {
       assertThat(load.inFlightMax()).isEqualTo(32);
       assertThat((double) load.enters() / load.ended())
           .as("system calls a block: %s", load)
-          .isLessThan(test.spillway.stats().mode().kind().equals("uring") ? 0.25 : 1.0);
+          .isLessThan(test.spillway.stats().mode().kind().equals("uring") ? 0.5 : 1.0);
       return load.inFlightMean();
     }
   }

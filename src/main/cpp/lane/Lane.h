@@ -146,7 +146,7 @@ class Lane {
   // At most so much is copied or checksummed before the ring is fed again: places that come free
   // meanwhile stand empty.
   static constexpr uint32_t kSettleBatch = 8;
-  static constexpr uint64_t kSettleBytes = 512 * 1024;
+  static constexpr uint64_t kSettleBytes = uint64_t{512} << 10;
 
  private:
   struct Waiting {

@@ -9,8 +9,10 @@
 //            and the ring is fed before a block is worked on
 //   write    one ring, random writes at the depth, nothing else
 //   store    the same, and each block is copied in and checksummed first
-//   pairs    one block a call: pread into one of two buffers, checksum, copy (how a first version
-//            is written)
+//   pairs    one block a call: pread into one of DEPTH buffers, checksum, copy (how a first
+//            version is written)
+//   memcpy   no file: blocks are copied from 2 * DEPTH buffers to where load copies them
+//   checksum no file: they are checksummed
 //
 // Prints one line: {"bytes":N,"seconds":S,"cpuSeconds":C}. Not part of the library.
 #include <fcntl.h>
@@ -86,11 +88,26 @@ uint64_t pairs(Run& run, uint8_t* buffers, uint8_t* device) {
   const int64_t until = monotonicNanos() + run.nanos;
   uint64_t count = 0;
   for (; monotonicNanos() < until; count++) {
-    uint8_t* buffer = buffers + count % 2 * run.blockBytes;
+    uint8_t* buffer = buffers + count % run.depth * run.blockBytes;
     const ssize_t got = pread(run.file, buffer, run.blockBytes, static_cast<off_t>(run.draw()));
     if (got != static_cast<ssize_t>(run.blockBytes)) fail("pread", got < 0 ? errno : EIO);
     sink ^= checksum(buffer, run.blockBytes, 0);
     std::memcpy(device + count % kDeviceBlocks * run.blockBytes, buffer, run.blockBytes);
+  }
+  return count * run.blockBytes;
+}
+
+// The work alone.
+uint64_t work(Run& run, const uint8_t* buffers, uint8_t* device) {
+  const int64_t until = monotonicNanos() + run.nanos;
+  uint64_t count = 0;
+  for (; monotonicNanos() < until; count++) {
+    const uint8_t* buffer = buffers + run.random() % (2 * run.depth) * run.blockBytes;
+    if (run.mode == "checksum") {
+      sink ^= checksum(buffer, run.blockBytes, 0);
+    } else {
+      std::memcpy(device + count % kDeviceBlocks * run.blockBytes, buffer, run.blockBytes);
+    }
   }
   return count * run.blockBytes;
 }
@@ -206,12 +223,13 @@ int main(int argc, char** argv) {
   uint64_t bytes = 0;
   int64_t begun = 0;
   double cpu = 0;
-  if (run.mode == "pairs") {
-    uint8_t* buffers = hugePages(uint64_t{2} * run.blockBytes);
+  const bool worksOnly = run.mode == "memcpy" || run.mode == "checksum";
+  if (run.mode == "pairs" || worksOnly) {
+    uint8_t* buffers = hugePages(uint64_t{2} * run.depth * run.blockBytes);
     uint8_t* device = hugePages(uint64_t{kDeviceBlocks} * run.blockBytes);
     begun = monotonicNanos();
     cpu = cpuSeconds();
-    bytes = pairs(run, buffers, device);
+    bytes = worksOnly ? work(run, buffers, device) : pairs(run, buffers, device);
   } else {
     RingLoop loop(run);
     begun = monotonicNanos();

@@ -11,8 +11,9 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.zip.CRC32C;
 
 /**
- * What Java has without a library: direct {@link FileChannel} reads by some threads, each with a
- * buffer of its own, a CRC-32C (which the JVM has in vector code) and a copy of every block.
+ * What Java has without a library: direct {@link FileChannel} reads or writes by some threads, each
+ * with buffers of its own, a CRC-32C (which the JVM has in vector code) and a copy of every block.
+ * With one thread it is the loop of one block a call.
  */
 final class ChannelRival implements Contender {
   private static final int ALIGNMENT = 4096;
@@ -20,21 +21,42 @@ final class ChannelRival implements Contender {
 
   private final Setting setting;
   private final int threads;
+  private final int slots;
+  private final boolean writes;
   private final FileChannel channel;
   private final ByteBuffer[] device = new ByteBuffer[DEVICE_BLOCKS];
   private final ByteBuffer[] buffers;
   private final AtomicLong sums = new AtomicLong();
 
-  ChannelRival(Setting setting, int threads) throws IOException {
+  static ChannelRival reads(Setting setting, int threads) throws IOException {
+    return new ChannelRival(setting, threads, threads, false);
+  }
+
+  static ChannelRival writes(Setting setting, int threads) throws IOException {
+    return new ChannelRival(setting, threads, threads, true);
+  }
+
+  static ChannelRival loop(Setting setting, int slots) throws IOException {
+    return new ChannelRival(setting, 1, slots, false);
+  }
+
+  private ChannelRival(Setting setting, int threads, int slots, boolean writes)
+      throws IOException {
     this.setting = setting;
     this.threads = threads;
+    this.slots = slots;
+    this.writes = writes;
     channel =
-        FileChannel.open(setting.file(), StandardOpenOption.READ, ExtendedOpenOption.DIRECT);
+        writes
+            ? FileChannel.open(
+                setting.writeFile(), StandardOpenOption.WRITE, ExtendedOpenOption.DIRECT)
+            : FileChannel.open(
+                setting.file(), StandardOpenOption.READ, ExtendedOpenOption.DIRECT);
     for (int i = 0; i < DEVICE_BLOCKS; i++) {
       device[i] = ByteBuffer.allocateDirect(setting.blockBytes());
     }
-    buffers = new ByteBuffer[threads];
-    for (int i = 0; i < threads; i++) {
+    buffers = new ByteBuffer[slots];
+    for (int i = 0; i < slots; i++) {
       buffers[i] =
           ByteBuffer.allocateDirect(setting.blockBytes() + ALIGNMENT)
               .alignedSlice(ALIGNMENT)
@@ -44,7 +66,9 @@ final class ChannelRival implements Contender {
 
   @Override
   public String name() {
-    return "FileChannel, " + threads + (threads == 1 ? " thread" : " threads");
+    return slots == threads
+        ? "FileChannel, " + threads + (threads == 1 ? " thread" : " threads")
+        : "FileChannel loop, " + slots + " slots";
   }
 
   @Override
@@ -61,7 +85,7 @@ final class ChannelRival implements Contender {
     var running = new ArrayList<Thread>();
     for (int i = 0; i < threads; i++) {
       int number = i;
-      var thread = new Thread(() -> moved.addAndGet(read(number, until, seed + number)));
+      var thread = new Thread(() -> moved.addAndGet(go(number, until, seed + number)));
       thread.start();
       running.add(thread);
     }
@@ -72,20 +96,20 @@ final class ChannelRival implements Contender {
     return new Sample(moved.get(), took, Contender.cpuSeconds() - cpu);
   }
 
-  private long read(int number, long until, long seed) {
+  private long go(int number, long until, long seed) {
     var random = new SplittableRandom(seed);
-    var buffer = buffers[number];
     var check = new CRC32C();
+    int first = writes ? 0 : Math.toIntExact(setting.offset());
     long bytes = 0;
     try {
       for (int block = number; System.nanoTime() < until; block += threads) {
-        long at = setting.offset() + random.nextLong(setting.slots()) * setting.blockBytes();
-        if (channel.read(buffer.clear().limit(setting.blockBytes()), at) != setting.blockBytes()) {
-          throw new IOException("a short read at " + at);
+        var buffer = buffers[block % slots];
+        long at = first + random.nextLong(setting.slots()) * setting.blockBytes();
+        if (writes) {
+          write(buffer, at, block, check);
+        } else {
+          read(buffer, at, block, check);
         }
-        check.reset();
-        check.update(buffer.flip());
-        device[block % DEVICE_BLOCKS].clear().put(buffer.flip());
         sums.addAndGet(check.getValue());
         bytes += setting.blockBytes();
       }
@@ -93,6 +117,24 @@ final class ChannelRival implements Contender {
       throw new IllegalStateException(e);
     }
     return bytes;
+  }
+
+  private void read(ByteBuffer buffer, long at, int block, CRC32C check) throws IOException {
+    if (channel.read(buffer.clear().limit(setting.blockBytes()), at) != setting.blockBytes()) {
+      throw new IOException("a short read at " + at);
+    }
+    check.reset();
+    check.update(buffer.flip());
+    device[block % DEVICE_BLOCKS].clear().put(buffer.flip());
+  }
+
+  private void write(ByteBuffer buffer, long at, int block, CRC32C check) throws IOException {
+    buffer.clear().put(device[block % DEVICE_BLOCKS].clear());
+    check.reset();
+    check.update(buffer.flip());
+    if (channel.write(buffer.flip(), at) != setting.blockBytes()) {
+      throw new IOException("a short write at " + at);
+    }
   }
 
   @Override

@@ -11,8 +11,14 @@ interface Contender extends AutoCloseable {
    *
    * @param bytes payload moved
    * @param cpuSeconds of all threads that took part, user and system
+   * @param depth requests in flight, the mean over time; 0: not known
+   * @param enters system calls of the ring a block; 0: not known
    */
-  record Sample(long bytes, double seconds, double cpuSeconds) {
+  record Sample(long bytes, double seconds, double cpuSeconds, double depth, double enters) {
+    Sample(long bytes, double seconds, double cpuSeconds) {
+      this(bytes, seconds, cpuSeconds, 0, 0);
+    }
+
     double gigabytesPerSecond() {
       return bytes / seconds / 1e9;
     }

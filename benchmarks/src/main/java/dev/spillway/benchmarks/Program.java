@@ -2,6 +2,7 @@ package dev.spillway.benchmarks;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -14,9 +15,10 @@ final class Program {
 
   private Program() {}
 
-  /** Direct I/O, fixed buffers in huge pages, one file, one job. */
+  /** Direct I/O, fixed buffers in huge pages, one file, one job; "randrw" is half of each. */
   static Contender fio(Setting setting, String pattern) {
     boolean writes = pattern.contains("write");
+    boolean mixes = pattern.equals("randrw");
     return new Contender() {
       @Override
       public String name() {
@@ -56,19 +58,34 @@ final class Program {
         var job = json(arguments(seconds, seed)).get("jobs").get(0);
         var side = job.get(writes ? "write" : "read");
         double ran = side.get("runtime").asDouble() / 1000;
+        long bytes =
+            side.get("io_bytes").asLong() + (mixes ? job.get("write").get("io_bytes").asLong() : 0);
         double share = job.get("usr_cpu").asDouble() + job.get("sys_cpu").asDouble();
-        return new Sample(side.get("io_bytes").asLong(), ran, share / 100 * ran);
+        return new Sample(bytes, ran, share / 100 * ran);
       }
     };
   }
 
   /** A hundred lines of C++ over one ring; its head says what each mode does. */
   static Contender bareRing(Setting setting, String mode) {
+    return bareRing("bare " + mode, setting, mode, setting.depth());
+  }
+
+  /**
+   * One block a call, as a first version is written.
+   *
+   * @param slots buffers that it goes round
+   */
+  static Contender loop(Setting setting, int slots) {
+    return bareRing("pread loop in C++, " + slots + " slots", setting, "pairs", slots);
+  }
+
+  private static Contender bareRing(String name, Setting setting, String mode, int depth) {
     boolean writes = mode.equals("write") || mode.equals("store");
     return new Contender() {
       @Override
       public String name() {
-        return "bare " + mode;
+        return name;
       }
 
       private List<String> arguments(double seconds, long seed) {
@@ -79,7 +96,7 @@ final class Program {
             "" + (writes ? 0 : setting.offset()),
             "" + setting.slots(),
             "" + setting.blockBytes(),
-            "" + setting.depth(),
+            "" + depth,
             String.format(Locale.ROOT, "%.3f", seconds),
             "" + seed);
       }
@@ -96,6 +113,48 @@ final class Program {
             told.get("bytes").asLong(),
             told.get("seconds").asDouble(),
             told.get("cpuSeconds").asDouble());
+      }
+    };
+  }
+
+  /**
+   * Our engine without Java, with all of its work or a part; its head says which there are. Its
+   * files lie in {@code directory}, and are made by a run of mode "fill".
+   */
+  static Contender engineLanes(Setting setting, Path directory, String mode, String work) {
+    return new Contender() {
+      @Override
+      public String name() {
+        return "engine " + mode + ", work: " + work;
+      }
+
+      private List<String> arguments(double seconds, long seed) {
+        return List.of(
+            setting.tools().resolve("engine-lanes").toString(),
+            mode,
+            work,
+            directory.toString(),
+            "" + setting.slots(),
+            "" + setting.blockBytes(),
+            "" + setting.depth(),
+            String.format(Locale.ROOT, "%.3f", seconds),
+            "" + seed);
+      }
+
+      @Override
+      public String command() {
+        return String.join(" ", arguments(1, 1)).replace(directory.toString(), "DIR");
+      }
+
+      @Override
+      public Sample run(double seconds, long seed) throws IOException, InterruptedException {
+        var told = json(arguments(seconds, seed));
+        return new Sample(
+            told.get("bytes").asLong(),
+            told.get("seconds").asDouble(),
+            told.get("cpuSeconds").asDouble(),
+            told.get("depth").asDouble(),
+            told.get("enters").asDouble());
       }
     };
   }

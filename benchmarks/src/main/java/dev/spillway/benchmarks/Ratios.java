@@ -1,6 +1,7 @@
 package dev.spillway.benchmarks;
 
 import java.util.Arrays;
+import java.util.Locale;
 import java.util.Random;
 import java.util.stream.DoubleStream;
 
@@ -25,6 +26,10 @@ record Ratios(double median, double low, double high) {
         median(Arrays.stream(values)),
         medians[RESAMPLES / 40],
         medians[RESAMPLES - 1 - RESAMPLES / 40]);
+  }
+
+  String told() {
+    return String.format(Locale.ROOT, "%.2f (%.2f to %.2f)", median, low, high);
   }
 
   static double median(DoubleStream values) {

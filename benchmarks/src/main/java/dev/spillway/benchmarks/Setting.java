@@ -8,7 +8,7 @@ import java.nio.file.Path;
  * @param file of Spillway's own slots, which the others read too
  * @param writeFile of the same size, written in full, for those that write
  * @param offset of the first slot
- * @param tools folder with bare-ring
+ * @param tools folder with bare-ring and engine-lanes
  */
 record Setting(
     Path file, Path writeFile, long offset, long slots, int blockBytes, int depth, Path tools) {

@@ -6,6 +6,8 @@ import dev.spillway.block.BlockKeys;
 import dev.spillway.block.KvLayout;
 import dev.spillway.block.TransferResult;
 import dev.spillway.device.HostDevice;
+import dev.spillway.engine.EngineStats;
+import dev.spillway.engine.LaneStats;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,6 +16,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -123,6 +126,22 @@ final class SpillwaySide implements AutoCloseable {
     };
   }
 
+  /** Both at once, half of each; loads are of the younger half, which stores do not push out. */
+  Contender both() {
+    return new Side("Spillway both") {
+      @Override
+      CompletableFuture<TransferResult> begin(int line, Random random) {
+        if (line % 2 == 0) {
+          return spillway.store(keys(nextKey++), 0, blocks(line));
+        }
+        long prefix = nextKey - LINES - random.nextInt(prefixes / 2);
+        try (var lease = spillway.lookup(keys(prefix))) {
+          return spillway.load(lease, blocks(line));
+        }
+      }
+    };
+  }
+
   /** Keeps so many prefixes on their way for a while. */
   private abstract class Side implements Contender {
     private final String name;
@@ -151,6 +170,7 @@ final class SpillwaySide implements AutoCloseable {
         lines.add(null);
       }
       long blocks = 0;
+      var before = spillway.stats().engine();
       double cpu = Contender.cpuSeconds();
       long begun = System.nanoTime();
       long until = begun + (long) (seconds * 1e9);
@@ -168,13 +188,25 @@ final class SpillwaySide implements AutoCloseable {
       }
       double took = (System.nanoTime() - begun) * 1e-9;
       long bytes = blocks * device.layout().group(0).blockBytes();
-      return new Sample(bytes, took, Contender.cpuSeconds() - cpu);
+      cpu = Contender.cpuSeconds() - cpu;
+      var now = spillway.stats().engine();
+      return new Sample(bytes, took, cpu, depth(before, now), enters(before, now) / blocks);
     }
   }
 
-  /** How deep the lanes were, on average over the time in which anything was in flight. */
-  double loadDepth() {
-    return spillway.stats().engine().load().inFlightMean();
+  private static double depth(EngineStats before, EngineStats now) {
+    double inFlight = of(now, LaneStats::inFlightNanos) - of(before, LaneStats::inFlightNanos);
+    double stores = now.store().busyNanos() - before.store().busyNanos();
+    double loads = now.load().busyNanos() - before.load().busyNanos();
+    return inFlight / Math.max(stores, loads);
+  }
+
+  private static double enters(EngineStats before, EngineStats now) {
+    return of(now, LaneStats::enters) - of(before, LaneStats::enters);
+  }
+
+  private static double of(EngineStats stats, ToLongFunction<LaneStats> what) {
+    return what.applyAsLong(stats.store()) + what.applyAsLong(stats.load());
   }
 
   @Override
